@@ -81,10 +81,11 @@ class Actuator(Protocol):
         May be called again with the same action after a crash.
         """
 
-    def withdraw(self, start: StartJob) -> bool:
+    def withdraw(self, start: StartJob) -> bool | None:
         """Take back a start that was accepted, but has not come true in time; the job must not start by itself any more.
 
-        Return whether it is held for now, so that it is not started again at once; later snapshots say when that ends.
+        Return whether it is held for now, so that it is not started again at once; later snapshots say when that ends. None: it has
+        come true after all, and the next snapshot will show it.
         """
 
 
@@ -104,7 +105,7 @@ class Driver:
         self._store = store
         self._actuator = actuator
         self._rules = rules
-        self._confirm_us = confirm_us
+        self.confirm_us = confirm_us  # after which an order that is not seen is given up
         self._orders: list[Order] = []
         self._refused: list[ActionRefused] = []  # of the last answer, not told yet
         self._snapshot: Snapshot | None = None  # the last one, not told yet
@@ -126,7 +127,7 @@ class Driver:
 
     def due_us(self) -> int | None:
         """Return when something is due without a new snapshot: a wake, or an order that should have been seen by then."""
-        late = [order.since_us + self._confirm_us for order in self._orders]
+        late = [order.since_us + self.confirm_us for order in self._orders]
         return min([*self.books.ledger.wakes, *late], default=None)
 
     # ------------------------------------------------------------ snapshots
@@ -189,19 +190,16 @@ class Driver:
         on_nodes = [polled for polled in jobs.values() if polled.state in (RUNNING, SUSPENDED) and not polled.to_disk]
         held = _threads_of(on_nodes, depth)
         for order in [order for order in self._orders if order.state == SENT]:
-            waits = self.books.ledger.now_us - order.since_us < self._confirm_us
+            waits = self.books.ledger.now_us - order.since_us < self.confirm_us
+            in_the_way = _is_in_the_way(order, jobs, held, depth)
             if self._has_effect(order, jobs):
                 self._orders.remove(order)
-            elif (
-                waits
-                and (order.seq, order.number) not in self.unsettled
-                and not _is_in_the_way(order, jobs, held, depth)
-            ):
+            elif waits and (order.seq, order.number) not in self.unsettled and not in_the_way:
                 for job_id in _jobs_of(order.action):
                     _hide(job_id, jobs, known)
             else:
                 self._orders.remove(order)
-                refusals += self._give_up(order, jobs)
+                refusals += self._give_up(order, jobs, may_wait=not in_the_way)
         known = self.books.snapshot()
         self._leave_out(jobs, known)
         for job_id, polled in jobs.items():
@@ -248,19 +246,25 @@ class Driver:
             case _:
                 return True  # events will say
 
-    def _give_up(self, order: Order, jobs: dict[int, PolledJob]) -> list[ActionRefused]:
-        """Stop waiting for an order: a start is taken back; of all else the snapshot tells what is."""
+    def _give_up(self, order: Order, jobs: dict[int, PolledJob], *, may_wait: bool) -> list[ActionRefused]:
+        """Stop waiting for an order: a start is taken back, but one that has come true only if not ``may_wait``."""
         # Once more: no event says that it failed.
         if isinstance(order.action, ResumeJob | RejectJob | KillJob | RequeueJob):
             self._send(order._replace(since_us=self.books.ledger.now_us))
             _hide(order.action.job_id, jobs, self.books.snapshot())
-        late = []
+        late, seen = [], False
         for start in starts_of(order.action):
             if start.job_id in jobs and jobs[start.job_id].state == PENDING:
                 held = self._actuator.withdraw(start)
-                jobs[start.job_id] = jobs[start.job_id]._replace(held=held or jobs[start.job_id].held)
+                if held is None and may_wait:
+                    seen = True
+                    _hide(start.job_id, jobs, self.books.snapshot())
+                    continue
+                jobs[start.job_id] = jobs[start.job_id]._replace(held=bool(held) or jobs[start.job_id].held)
                 self.books.take_back(start.job_id)
                 late.append(start.job_id)
+        if seen:
+            self._orders.append(order._replace(since_us=self.books.ledger.now_us))
         reason = f"not seen to start within {(self.books.ledger.now_us - order.since_us) / 1_000_000:g} s"
         return [ActionRefused(order.seq, order.number, reason, tuple(late))] if late else []
 

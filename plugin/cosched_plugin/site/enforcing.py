@@ -9,17 +9,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.messages import Action, Actions, Message, StartJob, starts_of
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.quarantine import PolicyFailed
-from cosched_plugin.site.driver import Driver, Outcome, Unsettled
+from cosched_plugin.site.driver import CONFIRM_US, Driver, Outcome, Unsettled
 from cosched_plugin.site.poll_loop import POLL_S, Clock, Manager, PollLoop
 from cosched_plugin.site.snapshots import Snapshot
 from cosched_plugin.site.store import Store
 from cosched_terminal.console import WARNING, Log
 
 AFTER_S: Final = 0.1
+CONFIRM_POLLS: Final = 4
 
 
 class BaseActuator(ABC):
@@ -48,9 +50,11 @@ class BaseActuator(ABC):
             self.placed += len(starts)
         return outcome
 
-    def withdraw(self, start: StartJob) -> bool:
-        """Hold a job again that did not start in time, and let it wait a while."""
+    def withdraw(self, start: StartJob) -> bool | None:
+        """Hold a job again that did not start in time, and let it wait a while; None: it has begun by now."""
         job_id = start.job_id
+        if not self.silence and self._has_begun(job_id):
+            return None
         self._manager.back_off([job_id], self._clock.now_us())
         problem = self._unless_silent(lambda: self._withdraw(job_id))
         reason = self._manager.pending_reason(job_id)
@@ -80,6 +84,10 @@ class BaseActuator(ABC):
     @abstractmethod
     def _carry_out(self, action: Action) -> Outcome:
         """Do it."""
+
+    @abstractmethod
+    def _has_begun(self, job_id: int) -> bool:
+        """Return whether a job that the last poll has shown as pending does not wait any more."""
 
     @abstractmethod
     def _withdraw(self, job_id: int) -> Outcome:
@@ -121,6 +129,8 @@ class Enforcer(PollLoop):
         if changed is not None:
             self.actuator.silence = ""
             self._least_rest_s = POLL_S
+            # A poll shows what was when it began, and a manager that is slow to answer is slow to start jobs.
+            self.driver.confirm_us = CONFIRM_US + round(CONFIRM_POLLS * self.manager.source.took_s * SECOND_US)
         return changed
 
     def _snapshot(self) -> Snapshot:

@@ -47,6 +47,7 @@ class Source(Protocol):
 
     name: str  # of the manager, as people call it
     odd: Mapping[str, str]  # records of the last answers that were left out, and why
+    took_s: float = 0.0  # by the last poll, without what it asked once only
 
     def connect(self, until_s: float) -> None:
         """Get the first answers, or raise Silent; no question begins after ``until_s`` of the monotonic clock."""
@@ -153,7 +154,6 @@ class PollLoop:
         self._notices = Notices(log)
         self._left = f"job {{}} {left_word} left to {manager.source.name}: {{}}"
         self._silent_since: float | None = None
-        self._took_s = 0.0  # by the last poll
         self._least_rest_s = POLL_S  # between two polls
         clock.latest_us = max(clock.latest_us, driver.books.ledger.now_us)
 
@@ -176,7 +176,7 @@ class PollLoop:
     def next_poll_s(self) -> float:
         """Return in how many seconds to poll again: sooner, where something is due without a change at the manager."""
         # A poll of many jobs costs the manager as much as it takes here: it has two thirds of the time to itself.
-        rest_s = max(min(MOST_POLL_S, 2 * self._took_s), self._least_rest_s)
+        rest_s = max(min(MOST_POLL_S, 2 * self.manager.source.took_s), self._least_rest_s)
         due_us = self._due_us()
         return rest_s if due_us is None else min(rest_s, max(0.0, (due_us - self.clock.now_us()) / SECOND_US))
 
@@ -186,7 +186,7 @@ class PollLoop:
 
     def _poll(self) -> bool | None:
         """Ask; return whether something has changed, or None where the manager does not answer."""
-        source, now_s, begun = self.manager.source, self.clock.now_s(), time.monotonic()
+        source, now_s = self.manager.source, self.clock.now_s()
         try:
             changed = source.poll(now_s)
         except Silent as error:
@@ -198,7 +198,6 @@ class PollLoop:
             self.log("answers", f"{source.name} answers again, after {now_s - self._silent_since:.1f} s")
             self._silent_since = None
         self._notices.tell("odd-record", "{} is not understood: {}", source.odd)
-        self._took_s = time.monotonic() - begun
         return changed
 
     def _snapshot(self) -> Snapshot:

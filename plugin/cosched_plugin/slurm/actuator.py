@@ -28,7 +28,7 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.enforcing import BaseActuator
 from cosched_plugin.site.observing import MARK
-from cosched_plugin.site.poll_loop import Clock
+from cosched_plugin.site.poll_loop import Clock, Silent
 from cosched_plugin.slurm.cluster import MINUTE_US, Cluster
 from cosched_plugin.slurm.dialect import Change, scontrol_words
 from cosched_plugin.slurm.records import SlurmJob
@@ -188,10 +188,25 @@ class SlurmActuator(BaseActuator):
         if problem is not None:
             self._log("not-undone", f"job {start.job_id} cannot be taken back: {problem}", level=WARNING)
 
+    def _has_begun(self, job_id: int) -> bool:
+        """Ask again: the last poll may be older than the start, and a hold of a job that runs would make an operator's of it."""
+        job = self._cluster.records.get(job_id)
+        if job is None or self._rest.list.has_begun(job.job_id):
+            return True
+        with suppress(Silent):
+            job = self._cluster.find(job_id, self._rest.look(job.job_id))
+            if job is None or job.state not in WAITING:
+                return True
+            self._cluster.records[job_id] = job
+        return False
+
     def _withdraw(self, job_id: int) -> Outcome:
         job = self._cluster.records.get(job_id)
         # Somebody may have held it meanwhile, and an operator's hold must stay one.
-        return self.clear(job_id) if job is not None and job.held else self._take_back(job_id)
+        outcome = self.clear(job_id) if job is not None and job.held else self._take_back(job_id)
+        if isinstance(outcome, str) and not isinstance(outcome, Warned) and self._has_begun(job_id):
+            self._command("release", job_id)  # it has begun in between
+        return outcome
 
     def _take_back(self, job_id: int) -> Outcome:
         """Hold a pending job as its user would, and clear what the placement has changed."""
@@ -210,6 +225,8 @@ class SlurmActuator(BaseActuator):
         )
 
     def _change(self, job_id: int, change: Change) -> Outcome:
+        if not change.release:  # then its state changes
+            self._touch(job_id)
         return change_job(self._rest, self._tools, self._cluster.label(job_id), change)
 
     def follow_up(self) -> None:
@@ -255,7 +272,12 @@ class SlurmActuator(BaseActuator):
             self._tools.scontrol("update", f"JobId={self._cluster.label(job_id)}", f"AdminComment={MARK}{reason}")
         return None
 
+    def _touch(self, job_id: int) -> None:
+        if job_id in self._cluster.records:
+            self._rest.list.touch(self._cluster.records[job_id].job_id)
+
     def _command(self, verb: str, job_id: int) -> Outcome:
+        self._touch(job_id)
         return self._tools.scontrol(verb, self._cluster.label(job_id)) if job_id in self._cluster.records else None
 
     def flush(self) -> None:

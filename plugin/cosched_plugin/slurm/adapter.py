@@ -105,6 +105,7 @@ def enforce(
 def observe(asked: Asked, folder: str | None, *, anonymous: bool, writes: bool) -> int:
     """Say what would be done until a signal, and log what happens in a new folder; return the exit code."""
     log = asked.log
+    asked.rest.list.follows_ends = True
     cluster = asked.cluster(observed=True)
     job_log = (
         None if folder is None else JobLog(folder, cluster.machine.nodes, cluster.history(()), anonymous=anonymous)

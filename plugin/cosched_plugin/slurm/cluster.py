@@ -120,6 +120,10 @@ class Cluster(Manager):
         # Not Slurm's own number of a task: that of the last one is the array's, which means all.
         return f"{job_id >> 32}_{(job_id & 0xFFFFFFFF) - 1}" if job_id >> 32 else str(job_id)
 
+    def find(self, job_id: int, jobs: Iterable[SlurmJob]) -> SlurmJob | None:
+        """Return the record of a job, or of the tasks that wait together with it, among those of Slurm."""
+        return next((job for job in jobs if job_id in _numbers_of(job, 0)), None)
+
     def names_of(self, start: StartJob) -> list[str]:
         """Return the names of a start's nodes."""
         return [self.names[node] for node, _ in sorted(each_node(start.runs))]

@@ -8,18 +8,29 @@ size, too. A record that cannot be read is left out, and `odd` says why; all oth
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cosched_plugin.common.slurm_notation import ON_NODES
-from cosched_plugin.protocol.errors import Fault, refuse, show
+from cosched_plugin.protocol.errors import Fault, show
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.poll_loop import Silent, Source
+from cosched_plugin.slurm.answers import (
+    ODD,
+    Unread,
+    denial,
+    errors_in,
+    flat,
+    is_none,
+    name_of,
+    read_answer,
+    says_unchanged,
+    why_odd,
+)
 from cosched_plugin.slurm.dialect import MET, UNMET, Change, Dialect, dialect_of
+from cosched_plugin.slurm.job_list import JobList
 from cosched_plugin.slurm.records import (
     Reservation,
     SlurmJob,
@@ -31,17 +42,14 @@ from cosched_plugin.slurm.records import (
     partition_of,
     reservation_of,
 )
-from cosched_plugin.slurm.transport import Reply, Transport
+from cosched_plugin.slurm.transport import Transport
 
-_MOST_WORDS: Final = 300  # letters of what is passed on of an error
-WHOLE_S: Final = 2.0
-NODES_S: Final = 0.5
+NODES_S: Final = 0.5  # between two lists of nodes; or so many times what one takes
+NODES_TIMES: Final = 5
 SITE_S: Final = 5.0  # between two questions for what changes when an operator does something
 SLOW_S: Final = 8.0  # a refusal that took as long comes from slurmrestd, which has given slurmctld up
 # Errors that say that slurmctld was not reached, or did not answer: 1000 and 1800 to 1899 are those of its communication.
 _COMMUNICATION: Final = frozenset({-1, 1000, 5004, *range(1800, 1900)})
-_HELD: Final = 2042  # `Job is in held state`: no error where a job is to be held
-_ARRAY: Final = "job array update"  # the one error, without a number, of an array's change that has worked
 
 
 class Warned(str):
@@ -57,9 +65,7 @@ class Rest:
         self.version = version
         # Records of the last answers that were left out, and why; by `jobs`, `nodes`
         self.odd: dict[str, dict[str, str]] = {}
-        self._since_s = 0  # of the last answer about jobs
-        self._whole_s = float("-inf")  # of the last question for all of them
-        self._took_s = 0.0  # by that
+        self.list = JobList(lambda target: self._ask(target, "jobs"))
         # Records of the last answers, and what they say: most stay
         self._known: dict[str, dict[object, tuple[Any, Any]]] = {}
 
@@ -74,8 +80,8 @@ class Rest:
         said = ""
         for version in versions:
             reply = self._transport.call("GET", f"/slurm/{version}/ping")
-            said = _denial(reply) or f"{reply.status} {reply.text[:200]}"
-            if reply.status == 200 and not _errors(_read(reply)):
+            said = denial(reply) or f"{reply.status} {reply.text[:200]}"
+            if reply.status == 200 and not errors_in(read_answer(reply)):
                 self.version = version
                 return
             if reply.denied or time.monotonic() > until_s:  # each question may take `WAIT_S`
@@ -84,21 +90,20 @@ class Rest:
 
     def jobs(self, now_s: float) -> list[SlurmJob] | None:
         """Return all jobs; None: nothing has changed since the last answer. Silent."""
-        # Slurm compares whole seconds of its own clock: what changed in the second of the last question is told once more, and all is
-        # told every other second, in case the clocks differ.
-        whole = now_s - self._whole_s > max(WHOLE_S, 10 * self._took_s) or now_s < self._whole_s
-        begun = time.monotonic()
-        rows = self._ask("jobs" if whole else f"jobs?{self.dialect.since.format(self._since_s)}", "jobs")
-        if rows == [] and not whole:  # said of no change, too, and then all jobs would have vanished
-            whole, rows = True, self._ask("jobs", "jobs")
-        self._since_s = int(now_s)
-        if whole:
-            self._whole_s, self._took_s = now_s, time.monotonic() - begun
+        rows = self.list.rows(now_s, self.dialect)
         return None if rows is None else self._parsed("jobs", rows, job_of)
+
+    def look(self, number: int) -> list[SlurmJob]:
+        """Return a job as it is now, by Slurm's number; of an array maybe all its tasks. Silent."""
+        found = []
+        for row in self.list.look(number):
+            with suppress(*ODD):
+                found.append(job_of(row))
+        return found
 
     def forget(self) -> None:
         """Ask for all jobs the next time."""
-        self._whole_s = float("-inf")
+        self.list.forget()
 
     def nodes(self) -> list[SlurmNode]:
         """Return all nodes. Silent."""
@@ -132,11 +137,11 @@ class Rest:
         if reply.status == 304:
             return None
         if reply.denied:
-            raise Silent(f"{target}: {_denial(reply)}")
-        content = _read(reply, key)
-        errors = _errors(content)
+            raise Silent(f"{target}: {denial(reply)}")
+        content = read_answer(reply, key)
+        errors = errors_in(content)
         rows = content.get(key)
-        if rows == [] and _says_unchanged(content):
+        if rows == [] and says_unchanged(content):
             return None
         if reply.status != 200 or errors or not isinstance(rows, list):
             why = "; ".join(errors) or reply.text[:200] or "an empty answer"
@@ -150,15 +155,15 @@ class Rest:
         for row in rows:
             key: object = None
             try:
-                key = _name_of(row)
+                key = name_of(row)
                 if isinstance(row, Unread):
                     raise Fault("field", row.why)
                 known = before.get(key)
-                said = known[1] if known is not None and known[0] == row else read(row)
+                said = known[1] if known is not None and (known[0] is row or known[0] == row) else read(row)
                 after[key] = row, said
-            except _ODD as error:
+            except ODD as error:
                 name = f"the record of {show(key)}" if key else f"a record of {kind}"
-                odd[name] = _why(error)
+                odd[name] = why_odd(error)
                 said = before.get(key, (None, None))[1]
                 if key in after or not isinstance(said, SlurmJob) or said.state not in ON_NODES:
                     continue
@@ -176,16 +181,16 @@ class Rest:
             words = f"{target}: no answer after {took_s:.1f} s: {reply.text}"
             return Unsettled(words) if reply.sent else words
         if reply.denied:
-            return f"{target}: {_denial(reply)}"
-        content = _read(reply)
+            return f"{target}: {denial(reply)}"
+        content = read_answer(reply)
         errors = content.get("errors")
         if not isinstance(errors, list):
             return Unsettled(f"{target}: an answer without `errors`: status {reply.status}: {reply.text[:200]}")
-        wrong = [error for error in map(_flat, errors) if not _is_none(error)]
+        wrong = [error for error in map(flat, errors) if not is_none(error)]
         if not wrong:
-            ignored = _errors({"errors": content.get("warnings")})
+            ignored = errors_in({"errors": content.get("warnings")})
             return Warned(f"{target}: done with a warning: {'; '.join(ignored)}") if ignored else None
-        words = f"{target}: {'; '.join(_errors({'errors': wrong}))}"
+        words = f"{target}: {'; '.join(errors_in({'errors': wrong}))}"
         numbers = {error.get("error_number", error.get("error_code")) for error in wrong if isinstance(error, Mapping)}
         parsed = any("key" in str(error) for error in wrong)  # refused by slurmrestd itself
         if took_s > SLOW_S or (not parsed and numbers & _COMMUNICATION):
@@ -207,6 +212,7 @@ class Polls(Source):
         self.reservations: Sequence[Reservation] = ()
         self.licences: Sequence[tuple[str, int]] = ()
         self._nodes_at = self._site_at = float("-inf")
+        self._nodes_took_s = 0.0
 
     def connect(self, until_s: float) -> None:
         """Agree on a version, and get the first answers; Silent."""
@@ -220,7 +226,9 @@ class Polls(Source):
         """Ask; return whether something has changed. Silent."""
         try:
             jobs = self.rest.jobs(now_s)
-            nodes = self.rest.nodes() if not 0 <= now_s - self._nodes_at < NODES_S else None
+            self.took_s, begun = self.rest.list.took_s, time.monotonic()
+            fresh = 0 <= now_s - self._nodes_at < max(NODES_S, NODES_TIMES * self._nodes_took_s)
+            nodes = None if fresh else self.rest.nodes()
         except Silent:
             self.rest.forget()
             raise
@@ -229,7 +237,8 @@ class Polls(Source):
         if jobs is not None:
             self.jobs = jobs
         if nodes is not None:
-            self.nodes, self._nodes_at = nodes, now_s
+            self.nodes, self._nodes_at, self._nodes_took_s = nodes, now_s, time.monotonic() - begun
+            self.took_s += self._nodes_took_s
         return self._ask_site(now_s) or changed
 
     # Where Slurm does not tell these, nodes are as their own records say, and nothing is limited.
@@ -246,144 +255,3 @@ class Polls(Source):
             self.reservations = self.rest.reservations()
             self.licences = self.rest.licences()
         return before != (self.partitions, self.reservations, self.licences)
-
-
-# ---------------------------------------------------------------- what answers hold
-
-
-class Unread(NamedTuple):
-    """A record that is no JSON by itself, or is nested too deeply."""
-
-    name: object  # of its job or node, if that can be seen
-    why: str
-
-
-_ODD: Final = (Fault, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
-_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
-
-
-def _read(reply: Reply, key: str = "") -> Mapping[str, Any]:
-    """Return the content of an answer, or an empty one where it is cut off; of ``key``, a list of records, each may be `Unread`."""
-    try:
-        content = json.loads(reply.text) if reply.text else {}
-    except (ValueError, RecursionError):
-        content = _read_apart(reply.text, key) if key else {}
-    return content if isinstance(content, Mapping) else {}
-
-
-def _read_apart(text: str, key: str) -> Any:
-    """Return the content of an answer in which one of the records cannot be read: each is read by itself."""
-    places = list(_places(text, key))
-    frame, begin = [], 0
-    for first, end in places:
-        frame += [text[begin:first], "{}"]
-        begin = end
-    try:
-        content = json.loads("".join([*frame, text[begin:]]))
-    except (ValueError, RecursionError):
-        return {}
-    if places:
-        records = iter(places)
-        content[key] = [_record(text[slice(*next(records))]) if row == {} else row for row in content[key]]
-    return content
-
-
-def _places(text: str, key: str) -> Iterator[tuple[int, int]]:
-    """Yield where the records of the list ``key`` of a map begin and end, by their brackets alone."""
-    wanted, word = json.dumps(key), ""
-    depth = first = 0
-    inside = False
-    for token in _TOKEN.finditer(text):
-        match token[0]:
-            case "[" | "{" as bracket:
-                depth += 1
-                if depth == 2:
-                    inside = bracket == "[" and word == wanted
-                elif depth == 3:
-                    first = token.start()
-            case "]" | "}":
-                if depth == 3 and inside:
-                    yield first, token.end()
-                depth -= 1
-            case word_there if depth == 1:
-                word = word_there
-
-
-def _record(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        found = re.search(r'"job_id"\s*:\s*(\d{1,10})\b', text) or re.search(r'"name"\s*:\s*("[^"\\]{1,255}")', text)
-        return Unread(json.loads(found[1]) if found else None, _why(error))
-
-
-def _name_of(row: Any) -> object:
-    """Return the number of a job, or the name of a node; None where it is not to be seen."""
-    if isinstance(row, Unread):
-        return row.name
-    if not isinstance(row, Mapping):
-        refuse("a map", row)
-    key = row.get("job_id") or row.get("name") or row.get("LicenseName")
-    return key if type(key) in (int, str) else None  # True is equal to 1
-
-
-def _why(error: BaseException) -> str:
-    """Return what is wrong with a record."""
-    match error:
-        case Fault():
-            return f"{error.path}: {error.text}" if error.path else error.text
-        case KeyError():
-            return f"{error.args[0]}: missing"
-        case RecursionError():
-            return "it is nested too deeply"
-        case json.JSONDecodeError():
-            return f"no JSON: {error}"
-        case ValueError() if "digits" in str(error):
-            return "a number has too many digits"
-        case _:
-            return f"{type(error).__name__}: {error}"[:_MOST_WORDS]
-
-
-def _denial(reply: Reply) -> str:
-    """Return why who asks is not known, in words; empty where that is no matter."""
-    return f"{reply.denied} ({'; '.join(_errors(_read(reply))) or reply.text[:100]})" if reply.denied else ""
-
-
-def _says_unchanged(content: Mapping[str, Any]) -> bool:
-    """Return whether an empty list means that nothing has changed: from v0.0.40 on that is no status 304."""
-    with suppress(LookupError, TypeError, AttributeError):
-        return content["last_update"]["number"] == 0 and not _errors(content)
-    return False
-
-
-def _errors(content: Mapping[str, Any]) -> list[str]:
-    """Return what is in `errors`, in words."""
-    errors = content.get("errors") or []
-    return [
-        _plain(
-            ", ".join(str(error[key]) for key in ("description", "error", "error_number") if key in error)
-            if isinstance(error, Mapping)
-            else str(error)
-        )
-        for error in map(_flat, errors if isinstance(errors, list) else [errors])
-    ]
-
-
-def _flat(error: Any) -> Any:
-    """Return an error with single values alone."""
-    if isinstance(error, Mapping):
-        return {key: show(value) if isinstance(value, list | Mapping) else value for key, value in error.items()}
-    return show(error) if isinstance(error, list) else error
-
-
-def _plain(text: str) -> str:
-    """Return words that a message may hold."""
-    return text[:_MOST_WORDS].encode("utf-8", "replace").decode()
-
-
-def _is_none(error: Any) -> bool:
-    """Return whether an error says that nothing is wrong."""
-    if not isinstance(error, Mapping):
-        return False
-    number = error.get("error_number", error.get("error_code"))
-    return number == _HELD or (number is None and str(error.get("description", "")).startswith(_ARRAY))

@@ -17,6 +17,7 @@ from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
     Event,
+    JobEnded,
     JobHeld,
     JobReleased,
     JobRequeued,
@@ -62,9 +63,11 @@ class Slurm:
             job["job_id"]: {**PLAIN, "job_state": "PENDING", "state_reason": "JobHeldUser", **job} for job in jobs
         }
         self.asked: list[tuple[Any, ...]] = []
+        self.questions: list[str] = []  # about jobs
         self.answers: dict[str, Reply] = {}  # by target, instead of accepting
         self.refuses: set[str] = set()  # verbs of scontrol
         self.stubborn = False
+        self.begins = False  # a job 1 that waits, just before it is changed
         self.now_s = 1_000_000.0
 
     def call(self, method: str, target: str, body: Any = None) -> Reply:
@@ -82,9 +85,17 @@ class Slurm:
                 }
                 for number in range(4)
             ]
-            rows = list(self.jobs.values()) if what == "jobs" else nodes
-            return Reply(200, json.dumps({"errors": [], what: rows}))
+            if what == "nodes":
+                return Reply(200, json.dumps({"errors": [], "nodes": nodes}))
+            rows = [job for number, job in self.jobs.items() if what in ("jobs", f"job/{number}", "jobs/state")]
+            if what == "jobs/state":
+                rows = [{"job_id": str(row["job_id"]), "state": [row["job_state"]]} for row in rows]
+            self.questions.append(what)
+            return Reply(200, json.dumps({"errors": [], "jobs": rows}))
         self.asked.append((what, body) if body is not None else (method, what))
+        if self.begins:
+            self.jobs[1] |= {"job_state": "RUNNING", "nodes": "n0", "start_time": int(self.now_s)}
+            return Reply(500, REFUSED)
         if what in self.answers:
             return self.answers[what]
         job = self.jobs.get(int(what.split("/")[1].split("_")[0]))
@@ -123,8 +134,8 @@ class Told:
         return self.answers.pop(0) if self.answers else []
 
 
-def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path) -> Enforcer:
-    actuator = actuator_of(slurm)
+def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path, version: str = "v0.0.38") -> Enforcer:
+    actuator = actuator_of(slurm, version)
     log, clock = Log("test", write=lines.append), Clock(lambda: slurm.now_s)
     one = Enforcer(actuator._cluster, actuator, Store(str(tmp_path / "store")), told.make, clock, log)
     one.begin()
@@ -256,6 +267,42 @@ def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
     assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
 
 
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETED"])
+def test_a_job_that_has_begun_since_the_last_poll_is_neither_held_nor_refused(state: str, tmp_path: Path) -> None:
+    """A hold of a running job is accepted, and it keeps it for good when it is requeued."""
+    slurm = Slurm({"job_id": 1})
+    slurm.stubborn = True
+    told = Told([start(1)])
+    one = enforcer_of(slurm, told, tmp_path)
+    slurm.jobs[1] |= {"state_reason": "Resources", "required_nodes": "n0"}
+    assert isinstance(one.actuator, SlurmActuator)
+    one.actuator._cluster.polls.rest.forget()
+    assert one._poll()
+    slurm.asked.clear()
+    slurm.now_s += 9.0
+    slurm.jobs[1] |= {"job_state": state, "nodes": "n0", "start_time": int(slurm.now_s)}
+    one.driver.update(one.clock.now_us(), one._snapshot())  # which is of before
+    one._decide()
+    assert slurm.asked == []
+    assert len(told.events) == 1
+    go_on(one, slurm, 0.1)
+    assert [type(event) for event in told.events[-1]] == ([JobEnded] if state == "COMPLETED" else [JobStarted])
+    go_on(one, slurm, 9.0)
+    assert slurm.asked == []
+
+
+def test_a_job_that_begins_while_it_is_taken_back_is_released_again(tmp_path: Path) -> None:
+    slurm = Slurm({"job_id": 1})
+    slurm.stubborn = True
+    one = enforcer_of(slurm, Told([start(1)]), tmp_path)
+    slurm.jobs[1] |= {"state_reason": "Resources", "required_nodes": "n0"}
+
+    slurm.begins = True
+    slurm.asked.clear()
+    go_on(one, slurm, 2.1)
+    assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": ""}), ("release", "1")]
+
+
 def test_a_job_that_slurm_requeues_is_held_freed_and_placed_again(tmp_path: Path) -> None:
     """As after the death of its node: Slurm would start it there again, and kill it for good if it started within the second."""
     slurm = Slurm({"job_id": 1})
@@ -355,7 +402,7 @@ def test_a_slurm_that_never_answers_is_given_up_when_it_is_said_to_be(monkeypatc
         now_s += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: now_s, sleep=pass_time)
-    for module in ("site.poll_loop", "slurm.rest", "slurm.transport"):
+    for module in ("site.poll_loop", "slurm.rest", "slurm.transport", "slurm.job_list"):
         monkeypatch.setattr(f"cosched_plugin.{module}.time", clock)
     said: list[str] = []
     with pytest.raises(

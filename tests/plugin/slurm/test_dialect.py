@@ -138,6 +138,7 @@ def jobs(*rows: Any, update: Any = None) -> Reply:
     return Reply(200, json.dumps({"errors": [], "jobs": rows, **({} if update is None else {"last_update": update})}))
 
 
+NO_STATES = Reply(404, "")  # before 24.05
 ONE = {"job_id": 1, "job_state": ["PENDING"]}
 
 
@@ -154,18 +155,21 @@ ONE = {"job_id": 1, "job_state": ["PENDING"]}
     ],
 )
 def test_an_empty_list_is_no_news_or_is_looked_at_in_full(answers: list[Reply], found: list[int] | None) -> None:
-    slurm = Canned(jobs(ONE), *answers)
+    slurm = Canned(NO_STATES, jobs(ONE), *answers)
     rest = Rest(slurm, NEWER)
     rest.jobs(1_000.0)
     changed = rest.jobs(1_001.0)
     assert (None if changed is None else [job.job_id for job in changed]) == found
-    assert slurm.asked[:2] == ["jobs", "jobs?update_time=uts1000"]
+    assert slurm.asked[:3] == ["jobs/state", "jobs", "jobs?update_time=uts1000"]
     assert not slurm.replies
 
 
 def test_an_empty_error_beside_no_news_is_silence() -> None:
     rest = Rest(
-        Canned(jobs(ONE), Reply(200, '{"errors": [{"error": "x"}], "jobs": [], "last_update": {"number": 0}}')), NEWER
+        Canned(
+            NO_STATES, jobs(ONE), Reply(200, '{"errors": [{"error": "x"}], "jobs": [], "last_update": {"number": 0}}')
+        ),
+        NEWER,
     )
     rest.jobs(1_000.0)
     with pytest.raises(Silent):

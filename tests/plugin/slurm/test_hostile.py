@@ -128,6 +128,8 @@ class Odd:
         if method != "GET":
             self.changes.append((target, body))
             return Reply(200, '{"errors": []}')
+        if "/job/" in target:
+            return Reply(404, '{"errors": [{"error": "Invalid job id specified"}], "jobs": []}')
         rows = (self.after if self.odd else self.before).get(kind, [])
         text = json.dumps({"errors": [], kind: [*rows, *self.sound.get(kind, [])]})
         return Reply(200, text.replace(f'"{MARK}"', self.value))
@@ -220,7 +222,7 @@ def test_a_job_on_nodes_counts_as_it_was_last_read_and_one_that_waits_does_not()
     good = answer(row(1, job_state="RUNNING", nodes="n1"), row(2))
     odd = answer(row(1, job_state="RUNNING", nodes="n1", tasks=-1), row(2, tasks=-1))
     deep = answer(row(1)[:-1] + ', "x": ' + "[" * 5_000 + "]" * 5_000 + "}")
-    rest = Rest(Canned(good, odd, deep, good))
+    rest = Rest(Canned(good, odd, deep, good), "v0.0.38")
     counts = []
     for now_s in range(4):
         rest.forget()
