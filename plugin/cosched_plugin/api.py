@@ -180,6 +180,7 @@ from cosched_plugin.parts.tenancies import (
     resettled as resettled,
     seat_among as seat_among,
     sharing as sharing,
+    may_meet as may_meet,
     slowdown_by as slowdown_by,
     tenancy_of as tenancy_of,
 )

@@ -365,4 +365,7 @@ USES: Final[Mapping[needs.Needs, Callable[[PolicyChoice, Prepared], bool]]] = {
     needs.TURNS: lambda choice, _prepared: part_name(choice.settings, "backfill") in (None, "gang"),
     needs.SHARED_CPU: _shares_cpu,
     needs.SHARED_NODES: _shares_nodes,
+    needs.SHARED_CORES: _of_others_or(
+        lambda choice: _asks_pairs(choice) or part_name(choice.settings, "pairing") not in (None, "none")
+    ),
 }

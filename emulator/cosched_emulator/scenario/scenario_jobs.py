@@ -13,6 +13,7 @@ from cosched_emulator.workload.beliefs import (
     SelfBelief,
     UsageBelief,
     with_estimates,
+    with_opted_in,
     with_self_belief,
     with_usage_belief,
 )
@@ -57,6 +58,8 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
                 memory_mb=Same(section.memory_mb) if section.memory_mb else jobs.memory_mb,
             )
         )
+    if section.opted_in < 1.0:
+        workload = with_opted_in(workload, section.opted_in, scenario.seed)
     workload = _with_load(workload, scenario, cores)
     if scenario.time_sharing is not None:
         from cosched_emulator.scenario.process_nodes import add_programs  # noqa: PLC0415 - few scenarios share time

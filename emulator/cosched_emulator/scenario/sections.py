@@ -409,6 +409,11 @@ class WorkloadSection:
         Late[str | None], needs.PROFILES, "what the processes of jobs ask of their nodes: a side file, CSV"
     ] = None
     exclusive: Annotated[bool, needs.SHARED_NODES, "every job takes whole nodes"] = False
+    opted_in: Annotated[
+        Late[Annotated[float, needs.SHARED_CORES]],
+        between(0, 1, "a share"),
+        "share of the users whose jobs may share cores, drawn for each (of jobs, where there is no user); others' jobs are `unpaired`",
+    ] = 1.0
     memory_mb: Annotated[
         NotNas[int], needs.MEMORY_LIMIT, at_least(0), "what every process asks of its node's memory, in MiB"
     ] = 0

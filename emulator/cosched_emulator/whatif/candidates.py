@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 FORMULA, PAIRS, BANDWIDTH = "formula", "pairs", "bandwidth"  # ways in which jobs that share a node slow each other down
+GUESTS: Final = "guests"  # what an add-on beside a site's own scheduler does
 ALONE: Final = ("shape=nodes",)  # settings with which a policy gives each job nodes of its own
 
 
@@ -24,6 +25,7 @@ CANDIDATES: Final = (
     Candidate("easy", "EASY backfilling"),
     Candidate("sjbf", "EASY with the shortest jobs backfilled first"),
     Candidate("conservative", "conservative backfilling"),
+    Candidate(GUESTS, "EASY; pending jobs beside running ones whose limits outlast theirs", shares=True),
     Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
     Candidate("symbiosis", "the shortest first, beside several running ones at once", shares=True),
     Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True),
@@ -75,6 +77,7 @@ class Change:
     of_drawn: bool = False  # it changes a draw: without effect where the site says what its jobs do
     of_users: bool = False  # it is about users, which not all logs have
     other_draw: bool = False  # another draw of which job is which program
+    of: str = ""  # the candidate that is asked, whichever is best
 
 
 TOLD, LOGGED = "told", "logged"  # the values of the axes beliefs and variants that all changes start from
@@ -102,6 +105,16 @@ CHANGES: Final = (
     ),
     Change("many", "two thirds of the pairs get on", "hardware", {"truth": {"good_share": 0.66}}, (FORMULA,)),
     Change("high", "most jobs ask for much bandwidth", "hardware", {"workload": {"mix": "high"}}, (BANDWIDTH,), True),
+    Change(
+        "half opted in", "half of the users let their jobs share", "beliefs", {"workload": {"opted_in": 0.5}}, of=GUESTS
+    ),
+    Change(
+        "quarter opted in",
+        "a quarter of the users let their jobs share",
+        "beliefs",
+        {"workload": {"opted_in": 0.25}},
+        of=GUESTS,
+    ),
     Change("noise", "measured ratios are wrong by up to a fifth", "beliefs", {"belief": {"pair_noise": 0.2}}, (PAIRS,)),
     Change("other", "other jobs are which programs", "hardware", {}, (PAIRS,), True, other_draw=True),
 )

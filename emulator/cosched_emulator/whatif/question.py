@@ -457,8 +457,12 @@ def _shape(place: Place) -> dict[str, Any]:
 
 def changes_of(prepared: Prepared, best: Mapping[str, Candidate]) -> Iterator[tuple[Place, Change, Candidate]]:
     """Yield each changed assumption, where its runs are in the study, and for which candidate it is changed."""
-    for contention, candidate in best.items():
+    asked = {one.policy: one for one in prepared.candidates}
+    for contention, best_one in best.items():
         for change in CHANGES:
+            candidate = asked.get(change.of) if change.of else best_one
+            if candidate is None or (change.of and candidate.contention != contention):
+                continue
             if contention not in change.contentions or (change.of_drawn and not prepared.draws(contention)):
                 continue
             if (change.axis == "beliefs" and not candidate.shares) or (change.of_users and not prepared.has_users):

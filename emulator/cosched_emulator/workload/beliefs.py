@@ -1,8 +1,9 @@
-"""What the scheduler is told of jobs instead of the truth: estimates of run times, use of nodes, self slowdowns."""
+"""What the scheduler is told of jobs: estimates of run times, use of nodes, self slowdowns, and who lets them share."""
 
 from __future__ import annotations
 
 import heapq
+import zlib
 from functools import partial
 from typing import NamedTuple
 
@@ -210,3 +211,24 @@ def believed_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_i
         for index, value in enumerate(own)
     )
     return (node_ppm, core_ppm)
+
+
+# Who lets jobs share.
+
+
+def with_opted_in(workload: Workload, share: float, seed: int = 1) -> Workload:
+    """Return the workload with the jobs of all users `unpaired` but those of a ``share`` of the users, which are as they were.
+
+    A user who opts in at one share does at every larger one. A job without a user is drawn for itself.
+    """
+    jobs = columns_of(workload.jobs)
+    users = {user: zlib.crc32(user.encode()) for user in set(jobs.each(jobs.user)) if user}
+    out = frozenset(user for user, number in users.items() if uniform(seed, "opted_in", number) >= share)
+    told = Computed(partial(_unpaired, out, share, seed), jobs.unpaired, jobs.user, jobs.source_id)
+    count = sum(jobs.each(told))
+    note = f"{len(users) - len(out)} of {len(users)} users opted in, {len(jobs) - count} of {len(jobs)} jobs may share cores"
+    return workload._replace(jobs=jobs.having(unpaired=told), notes=(*workload.notes, note))
+
+
+def _unpaired(out: frozenset[str], share: float, seed: int, before: bool, user: str, source_id: int) -> bool:
+    return before or (user in out if user else uniform(seed, "opted_in_job", source_id) >= share)

@@ -241,6 +241,7 @@ class Jobs(Sequence[WorkloadJob]):
     ppn_min: Column[int]
     ppn_max: Column[int]
     memory_mb: Column[int]
+    unpaired: Column[bool]
     told_demand: Column[DemandTuple | None]
     demand: Column[DemandTuple | None]
     usage: Column[UsageTuple | None]

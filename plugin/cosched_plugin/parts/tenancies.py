@@ -74,9 +74,14 @@ def measured(running: Running) -> float | None:
     return max(1.0, running.measured_ppm / WHOLE_PPM) if running.measured_ppm else None
 
 
+def may_meet(job: JobSpec, model: PairModel | None) -> bool:
+    """Tell whether a job may share cores, or a node by halves: it is no `unpaired` one, and the model knows it."""
+    return model is not None and not job.unpaired and model.knows(job)
+
+
 def slowdown_by(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:
-    """Return the believed slowdown of a job by another one; inf where the model does not know both."""
-    if model is None or not (model.knows(job) and model.knows(other)):
+    """Return the believed slowdown of a job by another one; inf where they may not meet."""
+    if model is None or not (may_meet(job, model) and may_meet(other, model)):
         return inf
     return max(1.0, model.slowdown(job, other))
 

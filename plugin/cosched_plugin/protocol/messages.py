@@ -149,7 +149,7 @@ class JobSpec(NamedTuple):
     demand: DemandTuple | None = None  # what each process asks of its node; `None`: unknown
     usage: UsageTuple | None = None  # how it uses its nodes; `None`: unknown
     self_slowdown: SelfSlowdown | None = None  # how it slows itself down; `None`: unknown
-    unpaired: bool = False  # no job of another slot may run on its nodes in the same quantum
+    unpaired: bool = False  # it shares no core, and no job of another slot may run on its nodes in the same quantum
     # what each process asks of all of its node (`plugin/PROTOCOL.md`, "A profile"); `None`: unknown
     profile: Annotated[Profile | None, Feature((PROFILE,))] = None
     priority: Annotated[AnyInteger, Feature((PRIORITY,))] = 0  # the higher, the sooner, where a policy goes by it

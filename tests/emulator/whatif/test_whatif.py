@@ -462,7 +462,7 @@ def test_a_site_of_nodes_that_differ_is_asked_with_what_was_guessed_of_it(tmp_pa
     file = tmp_path / "site" / "machine.toml"
     file.write_text(file.read_text().replace('x1"', 'x2"'))
     shared = prepare_question(Question(sections, policy), tmp_path / "out")
-    assert {one.policy for one in shared.candidates if one.shares} == {"lomarc-r", "symbiosis"}
+    assert {one.policy for one in shared.candidates if one.shares} == {"guests", "lomarc-r", "symbiosis"}
     site = {**shared.base, **shared.hardware[FORMULA]}
     site["workload"] = {**shared.base["workload"], **shared.hardware[FORMULA]["workload"], "jobs": 100}
     assert not simulate({**site, "results": {}}, "lomarc-r").unfinished

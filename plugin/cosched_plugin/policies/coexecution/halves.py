@@ -36,6 +36,7 @@ from cosched_plugin.api import (
     View,
     bits_of,
     lowest_threads,
+    may_meet,
     nodes_of,
     prices,
     running_with_note,
@@ -58,7 +59,7 @@ def ratio_alone(job: JobSpec, model: PairModel | None) -> float:
 
 def ratio_beside(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:
     """Return the run time of a spread job beside another one over its compact one; inf if nothing is known of the two."""
-    if model is None or not (model.knows(job) and model.knows(other)):
+    if model is None or not (may_meet(job, model) and may_meet(other, model)):
         return inf
     spread = model.spread(job)
     slowdown = model.slowdown(job, other)

@@ -384,6 +384,7 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
             "hosts": whole(0, 1_000_000, "hosts of a guest, at most; 0: as many as it takes"),
             "empty_nodes": flag("a guest may take empty nodes besides those of its hosts"),
             "pairs": flag("a job that starts may take one with it"),
+            "inside": added(flag("a guest's limit must end before those of its hosts")),
             "mode": added(one_of("symbiosis.express:MODES", "nobody is suspended, or short jobs may stop others")),
             "express_s": only(
                 added(seconds(0, "express: jobs up to this length may stop longer ones")), mode="express"

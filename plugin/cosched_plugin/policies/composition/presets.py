@@ -83,6 +83,14 @@ PRESETS: Mapping[str, Preset] = {
         "shortest first; a job may be the guest of several running ones",
         {"order": "shortest", "backfill": "easy", "shape": "nodes", "matching": "guests"},
     ),
+    "guests": Preset(
+        "EASY on whole nodes; a pending job may be the guest of running ones whose limits outlast its own",
+        {
+            "backfill": "easy",
+            "shape": "nodes",
+            "matching": {"name": "guests", "pairs": False, "empty_nodes": False, "inside": True},
+        },
+    ),
     "symbiosis-express": Preset(
         "the same; short jobs may stop others, in place or on disk",
         {"order": "shortest", "backfill": "easy", "shape": "nodes", "matching": {"name": "guests", "mode": "express"}},

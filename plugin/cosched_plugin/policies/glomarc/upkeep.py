@@ -21,6 +21,7 @@ from cosched_plugin.api import (
     View,
     each_node,
     expect_end,
+    may_meet,
     round_up_us,
     running_with_note,
     slowdowns_on,
@@ -171,7 +172,8 @@ def slowdown_in(view: View) -> Slowdown | None:
         if value is None:
             if len(known) > MOST_PAIRS:
                 known.clear()
-            value = known[pair] = model.slowdown(job, other) if model.knows(job) and model.knows(other) else inf
+            both = may_meet(job, model) and may_meet(other, model)
+            value = known[pair] = model.slowdown(job, other) if both else inf
         return value
 
     return slowdown

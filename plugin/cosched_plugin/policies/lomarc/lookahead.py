@@ -35,6 +35,7 @@ from cosched_plugin.api import (
     View,
     any_layer,
     join_host,
+    may_meet,
     pair_up,
     prices,
     snapshot_now,
@@ -149,7 +150,7 @@ def is_weak(context: Context, margin: float) -> bool:
 def blind_slowdown(one: JobSpec, other: JobSpec, view: View) -> float:
     """Return the believed slowdown of a pair that was matched without a look at it; `BLIND_SLOWDOWN` if there is no belief."""
     model = view.pairs
-    known = model is not None and model.knows(one) and model.knows(other)
+    known = may_meet(one, model) and may_meet(other, model)
     slowdown = model.both(one, other) if model is not None and known else inf
     return BLIND_SLOWDOWN if slowdown == inf else slowdown
 
@@ -165,7 +166,8 @@ def _next(job: JobSpec, context: Context) -> JobSpec | None:
     if not context.view.work.pay(prices.NEXT_JOB, len(jobs)):
         return None
     after = next((index + 1 for index, other in enumerate(jobs) if other.id == job.id), len(jobs))
-    return jobs[after] if after < len(jobs) else None
+    following = jobs[after] if after < len(jobs) else None
+    return None if following is None or following.unpaired or job.unpaired else following
 
 
 # The profit of a match: heuristics that lookahead matchmaking uses to compare partners and hosts (LOMARC paper, section 5).

@@ -20,6 +20,7 @@ from cosched_plugin.api import (
     PendingJobs,
     UsageColumns,
     View,
+    may_meet,
 )
 from cosched_plugin.policies.orders import NOTE, Tally, history, is_short
 
@@ -298,7 +299,7 @@ class JobTable:
 
 def may_share(job: JobSpec, model: PairModel | None) -> bool:
     """Tell whether a job may be co-located at all: it is not short (no gain), and ``model`` knows it."""
-    return not is_short(job) and model is not None and model.knows(job) and not job.exclusive
+    return not is_short(job) and not job.exclusive and may_meet(job, model)
 
 
 def _row(job: JobSpec, model: PairModel | None) -> tuple[int, ...]:

@@ -47,6 +47,7 @@ from cosched_plugin.api import (
     beside,
     first_fit,
     forecast,
+    may_meet,
     nodes_of,
     open_beside,
     prices,
@@ -88,7 +89,8 @@ class Guests(Matching):
     ``min_gain``: the least gain of a guest, as a part of its processes. ``budget``: what its neighbours may cost a job, as a part of
     its estimate. ``brief_s``: jobs up to this estimate may be guests whatever they gain. ``hosts``: of a guest, at most (0: any
     number). ``empty_nodes``: a guest may take empty nodes besides. ``pairs``: a job that starts may take one with it, the first in
-    queue order that gains enough.
+    queue order that gains enough. ``inside``: a guest's limit must end before those of its hosts, so that no reservation which counts
+    on these is later for it.
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
@@ -105,6 +107,7 @@ class Guests(Matching):
         hosts: int = 0,
         empty_nodes: bool = True,
         pairs: bool = True,
+        inside: bool = False,
     ) -> None:
         self._min_gain = min_gain
         self._budget = budget
@@ -112,6 +115,7 @@ class Guests(Matching):
         self._most = hosts
         self._empty_nodes = empty_nodes
         self._pairs = pairs
+        self._inside = inside
         self._tenancies = Tenancies()
         self._job_table = JobTable()
         # Caches: by running job, its slowdown with each job of the table (inf: they may not share); and the hosts at an instant.
@@ -271,6 +275,8 @@ class Guests(Matching):
             own, theirs = self._slowdowns_of(job, host.running.job, view)
             if own == inf or not view.work.pay(prices.RANKED_PAIR):
                 continue
+            if self._inside and now_us + round(_limit_us(job) * own) > _last_us(host.running, view):
+                continue
             ratio, span_us = max(host.tenancy.ratio, theirs), job.estimate_us * own
             later_us = _later_us(host.tenancy, ratio, span_us)
             end_us = view.expected_end(host.running)
@@ -352,8 +358,7 @@ class Guests(Matching):
         return job.estimate_us <= self._brief_us
 
     def _may_share(self, job: JobSpec) -> bool:
-        model = self._job_table.model
-        return model is not None and model.knows(job) and not job.exclusive
+        return may_meet(job, self._job_table.model) and not job.exclusive
 
     def _slowdowns_of(self, job: JobSpec, other: JobSpec, view: View) -> tuple[float, float]:
         """Return the slowdown of each of two jobs by the other; inf where they may not share nodes."""
@@ -379,6 +384,17 @@ class Guests(Matching):
             slow = np.where(fits, model.beside(job, columns).slowdowns, inf)
             self._slow[job.id] = slow if known is None else np.concatenate((known, slow))
         return np.array([self._slow[host.running.job.id][table.rows] for host in hosts])
+
+
+def _limit_us(job: JobSpec) -> int:
+    """Return the longest that a job may take alone: without a limit, its estimate."""
+    return job.estimate_us if job.limit_us is None else job.limit_us
+
+
+def _last_us(running: Running, view: View) -> int:
+    """Return when a running job has left its nodes by its own limit, as a manager that knows limits alone plans."""
+    by_limit_us = running.start_us + _limit_us(running.job) + running.idle_us
+    return max(by_limit_us, view.expected_end(running))
 
 
 def _later_us(host: Tenancy, ratio: float, span_us: float) -> float:

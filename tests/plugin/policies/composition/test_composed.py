@@ -61,7 +61,7 @@ GROUP = {
 }
 GUESTS: dict[str, Any] = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "hosts": 0, "empty_nodes": True}
 GUESTS |= {"pairs": True}
-SKIPPING = {"order": {"name": "shortest"}, "backfill": {"name": "skip"}}
+FCFS, SKIPPING = {"order": {"name": "fcfs"}}, {"order": {"name": "shortest"}, "backfill": {"name": "skip"}}
 SUSPENDING = {**GUESTS, "mode": "express", "min_gain": 2.0, "brief_s": 0.0, "pairs": False}
 BY_GAIN, SLACK = {"name": "by-gain", "lookahead": 100}, {"name": "slack", "factor": 1.5, "adjust": 0.75}
 CLASSES = {
@@ -140,6 +140,8 @@ def test_presets_resolve_to_their_parts() -> None:
         "lomarc-n": lomarc("u1", **(MATCH | {"cpu": "standard"})),
         "easy-shortest": lomarc("none") | {"order": {"name": "shortest"}},
         "lomarc-u1-shortest": lomarc("u1", **MATCH) | {"order": {"name": "shortest"}},
+        "guests": lomarc("guests", **{**GUESTS, **dict.fromkeys(("pairs", "empty_nodes"), False), "inside": True})
+        | FCFS,
         "symbiosis": lomarc("guests", **GUESTS) | {"order": {"name": "shortest"}},
         "symbiosis-express": lomarc("guests", **{**GUESTS, "mode": "express"}) | {"order": {"name": "shortest"}},
         "easy-suspending": lomarc("guests", **SUSPENDING) | {"order": {"name": "shortest"}},

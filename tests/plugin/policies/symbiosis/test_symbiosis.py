@@ -118,6 +118,13 @@ def test_a_guest_takes_empty_nodes_besides_unless_told_otherwise(tmp_path: Path)
     assert times(ran(tmp_path, jobs, 4, empty_nodes=False))[2][0] == 1000
 
 
+@pytest.mark.parametrize(("asked_s", "begins_s"), [(1000, 1000), (980, 10)])
+def test_a_guest_inside_ends_by_its_own_limit_before_its_host_does(tmp_path: Path, asked_s: int, begins_s: int) -> None:
+    jobs = [Job("kind", 2, 1000), Job("kind", 2, 100, 10, asked_s)]
+    assert times(ran(tmp_path, jobs, 2, inside=True))[2][0] == begins_s
+    assert times(ran(tmp_path, jobs, 2))[2][0] == 10
+
+
 def test_the_cheapest_host_is_taken_and_what_it_pays_is_told(tmp_path: Path) -> None:
     jobs = [Job("harsh", 2, 1000), Job("mild", 2, 1000), Job("mild", 2, 400, 10)]
     run = ran(tmp_path, jobs, 4)
