@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.plugin.slurm.bed import Bed, bed, needs_slurm
+from tests.plugin.slurm.bed import Bed, bed, each_slurm, needs_slurm
 from tests.plugin.slurm.enforcing import (
     decided,
     enforcing,
@@ -42,8 +42,9 @@ def submit_mixed(one: Bed, count: int, random: Random, longest_s: float = 1.0) -
     return found
 
 
-def test_jobs_run_as_a_core_decides(tmp_path: Path) -> None:
-    with bed() as one, enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
+@each_slurm
+def test_jobs_run_as_a_core_decides(tmp_path: Path, slurm: str) -> None:
+    with bed(slurm=slurm) as one, enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
         wanted = submit_mixed(one, 20, Random(3))
         array = one.submit("--array=1-3", "-n2", "-t", "1", run_s=0.3)
         fill = one.submit("-n6", script=stamped(one, "sleep 0.5"))  # 4 + 2: Slurm fills nodes
@@ -56,7 +57,7 @@ def test_jobs_run_as_a_core_decides(tmp_path: Path) -> None:
         assert (jobs[left]["state_reason"], jobs[picky]["nodes"]) == ("JobHeldUser", "n7")
         assert f"job {left} is left to Slurm: it asks for --reboot" in driver.log
         assert jobs[array]["job_state"] == "COMPLETED"
-        assert jobs[fill]["job_resources"]["allocated_cores"] == 6
+        assert jobs[fill]["cpus"] == 6
         ran = stamps(one)
         assert {
             job: (len(ran[job].starts), len(ran[job].ends)) for job in (*wanted, fill, alone, odd, picky)
@@ -68,10 +69,11 @@ def test_jobs_run_as_a_core_decides(tmp_path: Path) -> None:
         assert {*wanted, fill, alone, odd, picky} <= decided(driver.records).keys()
 
 
+@each_slurm
 @pytest.mark.slow
-def test_what_others_do_is_a_fact(tmp_path: Path) -> None:
+def test_what_others_do_is_a_fact(tmp_path: Path, slurm: str) -> None:
     with (
-        bed("--slurmd-timeout", "10") as one,
+        bed("--slurmd-timeout", "10", slurm=slurm) as one,
         enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver,
     ):
         whole = ("-N8", "-n32", "--ntasks-per-node=4")
@@ -110,8 +112,9 @@ def test_what_others_do_is_a_fact(tmp_path: Path) -> None:
         assert replayed(driver.records, "easy") > 10
 
 
-def test_release_all_is_the_way_back(tmp_path: Path) -> None:
-    with bed() as one:
+@each_slurm
+def test_release_all_is_the_way_back(tmp_path: Path, slurm: str) -> None:
+    with bed(slurm=slurm) as one:
         jobs = [one.submit("-N1", "-n4", "-t", "1", run_s=0.2) for _ in range(3)]
         array = one.submit("--array=1-2", "-n1", "-t", "1", run_s=0.2)
         kept = one.submit("-N1", "-n1", run_s=0.2)
@@ -140,10 +143,14 @@ BUSY = {"usage": {"bound": "cpu", "cpu": 0.9, "network": 0.05, "disk": 0.05, "me
 TALKING = {"usage": {"bound": "network", "cpu": 0.2, "network": 0.75, "disk": 0.05, "memory": 0.1}}
 
 
-def test_pairs_share_nodes_and_nobody_else_does(tmp_path: Path) -> None:
+@each_slurm
+def test_pairs_share_nodes_and_nobody_else_does(tmp_path: Path, slurm: str) -> None:
     (tmp_path / "site.toml").write_text(PAIRS)
     site = ("--site", str(tmp_path / "site.toml"))
-    with bed() as one, enforcing(one, tmp_path, "--policy", "lomarc-r", "--guests", "co:guest", *site) as driver:
+    with (
+        bed(slurm=slurm) as one,
+        enforcing(one, tmp_path, "--policy", "lomarc-r", "--guests", "co:guest", *site) as driver,
+    ):
         driver.wait_for("2 jobs a core")
         wanted = []
         for number in range(16):
@@ -199,14 +206,15 @@ resources = ["memory_bandwidth"]
 SITES = {"easy": "", "rua": RATES, "lomarc-r": PAIRS}
 
 
+@each_slurm
 @pytest.mark.slow
 @pytest.mark.parametrize(("policy", "count"), [("easy", 300), ("rua", 200), ("lomarc-r", 200)])
-def test_hundreds_of_jobs_at_five_a_second(tmp_path: Path, policy: str, count: int) -> None:
+def test_hundreds_of_jobs_at_five_a_second(tmp_path: Path, slurm: str, policy: str, count: int) -> None:
     """Mixed sizes and demands: every job ends once, a fresh core gives the same answers, and starts follow decisions quickly."""
     busy = os.getloadavg()[0]
     (tmp_path / "site.toml").write_text(SITES[policy])
     options = ("--policy", policy, "--guests", "co:guest", "--site", str(tmp_path / "site.toml"))
-    with bed() as one, enforcing(one, tmp_path, *options) as driver:
+    with bed(slurm=slurm) as one, enforcing(one, tmp_path, *options) as driver:
         random = Random(7)
         wanted = []
         begun = time.monotonic()

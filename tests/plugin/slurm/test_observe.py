@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.plugin.slurm.bed import Bed, bed, needs_slurm
+from tests.plugin.slurm.bed import Bed, bed, each_slurm
 from tests.processes import environment, run_python
 
-pytestmark = needs_slurm
 WHOLE = ("-n8", "-N2", "--ntasks-per-node=4")
 
 
@@ -54,11 +53,12 @@ def until(what: object, seconds: float) -> None:
         time.sleep(0.05)
 
 
-def test_what_would_be_done_is_said_and_what_happened_is_logged(tmp_path: Path) -> None:
+@each_slurm
+def test_what_would_be_done_is_said_and_what_happened_is_logged(tmp_path: Path, slurm: str) -> None:
     log, secret = tmp_path / "log", tmp_path / "secret"
     options = ("--mode", "observe", "--policy", "easy")
     with (
-        bed() as one,
+        bed(slurm=slurm) as one,
         looking_on(one, tmp_path, "said", *options, "--out", str(log)) as said,
         looking_on(one, tmp_path, "also", *options, "--out", str(secret), "--anonymise"),
         looking_on(one, tmp_path, "dry", "--mode", "advise", "--dry-run") as dry,
