@@ -140,8 +140,7 @@ def test_presets_resolve_to_their_parts() -> None:
         "lomarc-n": lomarc("u1", **(MATCH | {"cpu": "standard"})),
         "easy-shortest": lomarc("none") | {"order": {"name": "shortest"}},
         "lomarc-u1-shortest": lomarc("u1", **MATCH) | {"order": {"name": "shortest"}},
-        "guests": lomarc("guests", **{**GUESTS, **dict.fromkeys(("pairs", "empty_nodes"), False), "inside": True})
-        | FCFS,
+        "guests": lomarc("guests", **GUESTS | {"pairs": False, "empty_nodes": False, "inside": True}) | FCFS,
         "symbiosis": lomarc("guests", **GUESTS) | {"order": {"name": "shortest"}},
         "symbiosis-express": lomarc("guests", **{**GUESTS, "mode": "express"}) | {"order": {"name": "shortest"}},
         "easy-suspending": lomarc("guests", **SUSPENDING) | {"order": {"name": "shortest"}},
