@@ -24,13 +24,7 @@ _PRESETS = Path(__file__).parent / "presets"
 PLAIN: Final = "single"  # preset of a node without contention: a layout gives the rest
 WATTS: Final = ("idle_w", "busy_w", "spin_w")
 MOST_WATTS: Final = 1_000_000
-_UNLIMITED_AT_0: Final = (
-    "memory_bandwidth_mbs",
-    "network_mbs",
-    "disk_mbs",
-    "integer_slots_ppm",
-    "floating_slots_ppm",
-)
+_UNLIMITED_AT_0: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "integer_slots_ppm", "floating_slots_ppm")
 _MOST_MISS_NS: Final = 100_000
 _MOST_ACCESSES_MS: Final = 1_000_000_000
 _LAYOUT: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,6})x([0-9]{1,6})", re.ASCII)

@@ -116,9 +116,7 @@ class Bookkeeping:
         errors = sorted([abs(each.wait_us - each.guess.wait_us) for each in self._scored])
         held = [each.held for each in self._scored if each.held is not None]
         return Record(
-            len(errors),
-            errors[len(errors) // 2] if errors else None,
-            sum(held) / len(held) if held else None,
+            len(errors), errors[len(errors) // 2] if errors else None, sum(held) / len(held) if held else None
         )
 
     def _start(self, job_id: int, start_us: int | None) -> list[Scored]:

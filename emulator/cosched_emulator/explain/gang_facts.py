@@ -132,10 +132,7 @@ def resource_facts(record: Record) -> dict[str, Any]:
     """Return the ``resource`` and the ``seat`` of a start, of its own or of its group; None where they were not told."""
     told = {**(record["group"] if isinstance(record.get("group"), Mapping) else {}), **record}
     resource, seat = told.get("resource"), told.get("seat")
-    return {
-        "resource": resource if isinstance(resource, str) else None,
-        "seat": seat if _is_seat(seat) else None,
-    }
+    return {"resource": resource if isinstance(resource, str) else None, "seat": seat if _is_seat(seat) else None}
 
 
 def slowed_by(search: Record) -> dict[str, int]:

@@ -25,12 +25,7 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Change, JobCarried, JobFinished, NodeChanged, Origin
-from cosched_emulator.users.requests import (
-    Done,
-    Refused,
-    Request,
-    Requester,
-)
+from cosched_emulator.users.requests import Done, Refused, Request, Requester
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import started_by
 from cosched_plugin.protocol import messages as m

@@ -27,15 +27,7 @@ from cosched_emulator.live.views import NO_ESTIMATES, answer_query
 from cosched_emulator.manager.record import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.users.door import Asked, Audit, UserDoor
-from cosched_emulator.users.requests import (
-    TOO_MANY,
-    TOO_MANY_CHANGES,
-    Change,
-    Done,
-    EstimateStart,
-    Refused,
-    SubmitJob,
-)
+from cosched_emulator.users.requests import TOO_MANY, TOO_MANY_CHANGES, Change, Done, EstimateStart, Refused, SubmitJob
 from cosched_emulator.users.user_limits import Turns
 from cosched_hwmodel.units import MIB
 from cosched_plugin.common.allocation import started_by

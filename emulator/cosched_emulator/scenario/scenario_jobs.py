@@ -17,12 +17,7 @@ from cosched_emulator.workload.beliefs import (
     with_self_belief,
     with_usage_belief,
 )
-from cosched_emulator.workload.characteristics import (
-    DemandLevels,
-    parse_mix,
-    with_characteristics_of,
-    with_demand,
-)
+from cosched_emulator.workload.characteristics import DemandLevels, parse_mix, with_characteristics_of, with_demand
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import Same, columns_of
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
@@ -133,10 +128,7 @@ def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
     )
 
     parameters = ApplicationParameters(
-        section.application_names,
-        section.application_processes,
-        section.gap_s,
-        section.shuffle_seed,
+        section.application_names, section.application_processes, section.gap_s, section.shuffle_seed
     )
     table = co_run_table(file, "workload.applications")
     return generate(table, section.jobs, parameters, seed, section.limits or "none")

@@ -438,8 +438,7 @@ class WorkloadSection:
         OfGrow[SlowdownLimit], "else twofold where a process on each CPU slows it by this at most"
     ] = 1.12
     programs: Annotated[
-        NotNas[OfProcesses[str | None]],
-        "what jobs' processes do, `fine` where not given; or a side file, `FILE.csv`",
+        NotNas[OfProcesses[str | None]], "what jobs' processes do, `fine` where not given; or a side file, `FILE.csv`"
     ] = None
     cpu_share: Annotated[
         OfProcesses[Share], _using("cpu_share"), "part of the time alone in which a process computes; cut at 0.995"

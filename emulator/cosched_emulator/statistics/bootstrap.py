@@ -113,11 +113,7 @@ def block_bootstrap(
 
 
 def block_percentile(
-    values: FloatArray,
-    percent: float,
-    generator: np.random.Generator,
-    level: float = LEVEL,
-    resamples: int = RESAMPLES,
+    values: FloatArray, percent: float, generator: np.random.Generator, level: float = LEVEL, resamples: int = RESAMPLES
 ) -> Interval:
     """Return a percentile (0 to 100) of values in order of time within a run, with its moving-block interval.
 

@@ -74,11 +74,7 @@ _DEFAULTS = LublinParameters()
 
 
 def generate(
-    jobs: int,
-    processors: int,
-    parameters: LublinParameters = _DEFAULTS,
-    seed: int = 1,
-    limits: str = "none",
+    jobs: int, processors: int, parameters: LublinParameters = _DEFAULTS, seed: int = 1, limits: str = "none"
 ) -> Workload:
     """Generate a workload for a machine of ``processors``.
 

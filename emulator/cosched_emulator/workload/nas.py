@@ -157,12 +157,7 @@ class NasArrivals(NamedTuple):
 
 
 def generate(
-    jobs: int,
-    parameters: NasParameters = _DEFAULTS,
-    seed: int = 1,
-    limits: str = "none",
-    *,
-    told_memory: bool = True,
+    jobs: int, parameters: NasParameters = _DEFAULTS, seed: int = 1, limits: str = "none", *, told_memory: bool = True
 ) -> Workload:
     """Generate a workload; a job's name is its kind, such as ``CG.C.16``.
 

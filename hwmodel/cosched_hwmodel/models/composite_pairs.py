@@ -196,10 +196,7 @@ def seats(node: NodeShape, couple: _Couple) -> tuple[Placed, Placed]:
     profile, processes, its_profile, its_processes = couple
     most = node.cores if node.threads_per_core > 1 else max(1, node.cores // 2)
     count, its_count = min(processes, most), min(its_processes, most, node.threads - min(processes, most))
-    return (
-        Placed(profile, count, (1 << count) - 1),
-        Placed(its_profile, its_count, ((1 << its_count) - 1) << count),
-    )
+    return (Placed(profile, count, (1 << count) - 1), Placed(its_profile, its_count, ((1 << its_count) - 1) << count))
 
 
 def _slots(breakdown: Breakdown) -> float:

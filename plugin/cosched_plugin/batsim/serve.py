@@ -36,14 +36,7 @@ LINGER_MS: Final = 500
 NOBLOCK: Final = int(zmq.NOBLOCK)
 
 
-def serve(
-    endpoint: str,
-    make: Callable[[], Decisions],
-    *,
-    wait_s: float,
-    silence_s: float,
-    log: Log,
-) -> int:
+def serve(endpoint: str, make: Callable[[], Decisions], *, wait_s: float, silence_s: float, log: Log) -> int:
     """Decide for the first simulation that begins at ``endpoint``; return the exit code: 0, or 128 + n after signal n.
 
     ``wait_s`` is how long to wait for SIMULATION_BEGINS, ``silence_s`` how long Batsim may simulate without a message. Raises

@@ -33,15 +33,7 @@ from cosched_plugin.api import (
     nodes_of,
     starts_of,
 )
-from cosched_plugin.policies.turns import (
-    Bundle,
-    Bundles,
-    Room,
-    fits_on_disk,
-    following,
-    from_disk,
-    to_disk,
-)
+from cosched_plugin.policies.turns import Bundle, Bundles, Room, fits_on_disk, following, from_disk, to_disk
 
 # The calendar of time slices: when each class of jobs has the machine (Scojo-PECT; G-LOMARC-TS paper, sections 4.7 and 5.1).
 #

@@ -171,8 +171,7 @@ class Cpu:
         self.current = self.previous = process
         process.generation += 1
         heappush(
-            self._events,
-            (self._since_us + process.rest_us, BURST_END, self.node, process.index, process.generation),
+            self._events, (self._since_us + process.rest_us, BURST_END, self.node, process.index, process.generation)
         )
         if len(self._queue) > 1:
             self._arm(process, now_us)

@@ -181,11 +181,7 @@ class Delivery:
     """Carries out the events of the network. Those for processes that have ended are dropped."""
 
     def __init__(
-        self,
-        settings: NodeSettings,
-        cpus: Sequence[Cpu],
-        execution: Execution,
-        processes: Mapping[int, Process],
+        self, settings: NodeSettings, cpus: Sequence[Cpu], execution: Execution, processes: Mapping[int, Process]
     ) -> None:
         self._receive_cpu_us = settings.receive_cpu_us
         self._cpus = cpus

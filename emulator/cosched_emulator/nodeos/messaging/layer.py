@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from heapq import heappush
 from typing import Final
 
-from cosched_emulator.nodeos.coscheduling.protocol import (
-    ACKNOWLEDGEMENT,
-    ANSWER,
-    MESSAGE,
-    CoschedulingPolicy,
-)
+from cosched_emulator.nodeos.coscheduling.protocol import ACKNOWLEDGEMENT, ANSWER, MESSAGE, CoschedulingPolicy
 from cosched_emulator.nodeos.kernel.cpu import ACKNOWLEDGED, Cpu, Event
 from cosched_emulator.nodeos.kernel.cpu import ANSWER as ANSWER_COMES
 from cosched_emulator.nodeos.kernel.cpu import MESSAGE as MESSAGE_COMES
@@ -76,11 +71,7 @@ class MessageLayer:
     """
 
     def __init__(
-        self,
-        settings: NodeSettings,
-        events: list[Event],
-        cpus: Sequence[Cpu],
-        policies: Sequence[CoschedulingPolicy],
+        self, settings: NodeSettings, events: list[Event], cpus: Sequence[Cpu], policies: Sequence[CoschedulingPolicy]
     ) -> None:
         self.network = Network(len(cpus), settings.latency_us, settings.network_mb_s)
         self._events = events

@@ -391,10 +391,7 @@ class TimeSharingTotals:
 
 
 def figures_of(
-    records: Sequence[JobRecord],
-    quanta: Iterable[QuantumRecord],
-    machine: Sequence[NodeClass],
-    quantum_us: int,
+    records: Sequence[JobRecord], quanta: Iterable[QuantumRecord], machine: Sequence[NodeClass], quantum_us: int
 ) -> dict[str, Any]:
     """Return the figures of a run whose records are all there."""
     totals = TimeSharingTotals()

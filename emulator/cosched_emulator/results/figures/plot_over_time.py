@@ -514,11 +514,7 @@ def plot_power(
 
 
 def plot_jobs(
-    file: str | os.PathLike[str],
-    names: Sequence[str],
-    lines: Sequence[Steps],
-    window: tuple[int, int],
-    title: str = "",
+    file: str | os.PathLike[str], names: Sequence[str], lines: Sequence[Steps], window: tuple[int, int], title: str = ""
 ) -> None:
     """Draw the number of jobs in the system over time, a line per run; ``window`` is its begin and end in microseconds."""
     begin_us, end_us = window

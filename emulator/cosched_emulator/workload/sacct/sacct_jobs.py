@@ -118,11 +118,7 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = 
         remarks.append(f"the dump has no {', '.join(dump.missing)}")
     if dump.bad_row:
         remarks.append(f"the first row that was left out: {dump.bad_row}")
-    return Imported(
-        tuple(found),
-        {text: count for text, count in counts.items() if count},
-        tuple(remarks),
-    )
+    return Imported(tuple(found), {text: count for text, count in counts.items() if count}, tuple(remarks))
 
 
 def _arrivals(

@@ -37,11 +37,7 @@ class Application(NamedTuple):
 
 
 def generate(
-    table: CoRunTable,
-    jobs: int | None,
-    parameters: ApplicationParameters,
-    seed: int = 1,
-    limits: str = "none",
+    table: CoRunTable, jobs: int | None, parameters: ApplicationParameters, seed: int = 1, limits: str = "none"
 ) -> Workload:
     """Draw jobs; a job's name is its application. None: each application once, in the table's order.
 

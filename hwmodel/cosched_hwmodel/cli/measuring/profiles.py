@@ -38,10 +38,7 @@ def with_costs(found: NodeMeasurement) -> NodeShape:
         cost = _load_ns(found, rates[beyond]) - _load_ns(found, rates[here]) if {here, beyond} <= rates.keys() else 0.0
         caches.append(cache._replace(miss_ns=max(0, round(cost))))
     return replace(
-        found.node,
-        caches=tuple(caches),
-        integer_slots_ppm=slots["integer"],
-        floating_slots_ppm=slots["float"],
+        found.node, caches=tuple(caches), integer_slots_ppm=slots["integer"], floating_slots_ppm=slots["float"]
     )
 
 

@@ -168,14 +168,7 @@ class View(SlotFacts):
     Jobs, running jobs and sets of threads are immutable; containers must be read, never changed.
     """
 
-    __slots__ = (
-        "_availability",
-        "_availability_us",
-        "_availability_version",
-        "_counts",
-        "_counts_version",
-        "trace",
-    )
+    __slots__ = ("_availability", "_availability_us", "_availability_version", "_counts", "_counts_version", "trace")
 
     def __init__(self, state: State, trace: Trace | None = None) -> None:
         super().__init__(state)

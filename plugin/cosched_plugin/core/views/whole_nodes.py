@@ -31,15 +31,7 @@ class Occupancy(NamedTuple):
 class WholeNodesView(View):
     """A view in which ``free`` means the first threads of the cores of empty nodes."""
 
-    __slots__ = (
-        "_alike",
-        "_empty_nodes",
-        "_free",
-        "_free_key",
-        "_free_threads",
-        "_nodes_availability",
-        "_nodes_key",
-    )
+    __slots__ = ("_alike", "_empty_nodes", "_free", "_free_key", "_free_threads", "_nodes_availability", "_nodes_key")
 
     def __init__(self, view: View) -> None:
         super().__init__(view._state, view.trace)

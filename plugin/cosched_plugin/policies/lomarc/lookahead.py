@@ -302,12 +302,7 @@ class Lookahead(RemembersStarts, Matching):
     ignores: ClassVar[Needs] = EVERYTHING
 
     def __init__(
-        self,
-        heuristic: Heuristic,
-        *,
-        max_slowdown: float = 1.6,
-        cpu: str = HYPERTHREADED,
-        weak_load: float = 0.2,
+        self, heuristic: Heuristic, *, max_slowdown: float = 1.6, cpu: str = HYPERTHREADED, weak_load: float = 0.2
     ) -> None:
         self._heuristic = heuristic
         self._monitor = PairMonitor(max_slowdown)
@@ -359,8 +354,7 @@ class Lookahead(RemembersStarts, Matching):
                 break
         compared = profits if self._heuristic.compares else None
         view.explain(
-            job.id,
-            lambda: {"partners": filtered.facts(jobs, fine, compared) | _chosen_partner(pair, rank, compared)},
+            job.id, lambda: {"partners": filtered.facts(jobs, fine, compared) | _chosen_partner(pair, rank, compared)}
         )
         return pair or (offer if gate.admit(offer) else None)
 

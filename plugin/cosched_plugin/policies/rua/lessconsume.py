@@ -46,15 +46,7 @@ from cosched_plugin.api import (
     snapshot_at,
     stretch,
 )
-from cosched_plugin.policies.planning.losses import (
-    SAME,
-    Key,
-    LimitRule,
-    Losses,
-    factor,
-    factor_of,
-    losses_in,
-)
+from cosched_plugin.policies.planning.losses import SAME, Key, LimitRule, Losses, factor, factor_of, losses_in
 
 _MOST_KEPT = 32  # places from before the last change
 _MOST_AT_ONCE = 256  # run times in one array
