@@ -41,9 +41,8 @@ class Channel:
 
 OUT: Final = 0  # from manager to scheduler
 IN: Final = 1
-REORDER_S: Final = (
-    0.05  # longest hold of a reordered message if no next one comes, for example because the peer first needs this one
-)
+# Longest hold of a reordered message if no next one comes, for example because the peer first needs this one
+REORDER_S: Final = 0.05
 
 Frames = list[bytes]
 

@@ -15,9 +15,8 @@ from cosched_emulator.errors import LinkError
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 
-SILENCE_S: Final = (
-    60.0  # without a sign of life: it hangs, as in an endless loop of a policy; a busy machine delays it, too
-)
+# Without a sign of life: it hangs, as in an endless loop of a policy; a busy machine delays it, too
+SILENCE_S: Final = 60.0
 PAUSES_S: Final = (0.5, 5.0, 60.0)  # before it is started again, the longer the more often it has failed in a row
 MOST_WAITING: Final = 1_000  # messages that it has not read: enough for all jobs of a manager
 

@@ -67,9 +67,8 @@ def scheduler_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, wai
 #
 # This module reads no clock and no socket; times are seconds of one monotonic clock.
 
-TAKEOVER_S: Final = (
-    1.2  # silence after which a standby takes over; together with a ping and a slice, less than two seconds
-)
+# Silence after which a standby takes over; together with a ping and a slice, less than two seconds
+TAKEOVER_S: Final = 1.2
 PING_S: Final = 0.25  # interval of pings to the served scheduler while a standby waits
 FRESH_S: Final = 3.0  # time without a hello after which a standby counts as gone
 
@@ -128,9 +127,8 @@ class StandbyPlace:
 SLICE_S: Final = 0.2  # one slice: longest delay in noticing Ctrl-C, a dead child or a deadline
 RESEND_S: Final = 1.0  # first interval after which an open batch is sent again; it doubles up to
 RESEND_MOST_S: Final = 30.0
-READING_FACTOR: Final = (
-    10  # a welcome is not sent again before so many times what it took to send: it takes longer to read
-)
+# A welcome is not sent again before so many times what it took to send: it takes longer to read
+READING_FACTOR: Final = 10
 
 
 class SchedulerPort:

@@ -277,9 +277,8 @@ class DifficultManager(Manager):
         return job.record_at(now_us, job.work_us)._replace(state=RUNNING, present=present)
 
 
-_SEEN: Final = (
-    1  # version of the entry by which the scheduler is told of a submission; that of the submission itself is 0
-)
+# Version of the entry by which the scheduler is told of a submission; that of the submission itself is 0
+_SEEN: Final = 1
 
 
 class DifficultAgenda(ProcessAgenda):

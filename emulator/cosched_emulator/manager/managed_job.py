@@ -69,9 +69,8 @@ class ManagedJob:
     quanta = 0  # in which a share was measured
     shares: tuple[int, ...] = ()  # the last of them, the newest first
     cpu_us: int | None = None  # CPU time of a process in the mean, as of its end; None: nodes do not run processes
-    dispatched_us: int | None = (
-        None  # time since its start for which it could run, up to when it last began to; None: likewise
-    )
+    # Time since its start for which it could run, up to when it last began to; None: likewise
+    dispatched_us: int | None = None
     reason = ""
     intervals: tuple[Stay, ...] = ()
     disk: tuple[OnDisk, ...] = ()

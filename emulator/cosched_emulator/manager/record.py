@@ -46,9 +46,8 @@ class JobRecord(NamedTuple):
     suspended_us: int = 0  # time since the last start in which it was suspended or returning from disk
     disk: tuple[OnDisk, ...] = ()  # of all starts
     present: Stay | None = None  # the open stay of a run that was cut short; it ends at that time
-    cpu_us: int | None = (
-        None  # CPU time of a process since the last start, in the mean; None: nodes do not run processes
-    )
+    # CPU time of a process since the last start, in the mean; None: nodes do not run processes
+    cpu_us: int | None = None
     dispatched_us: int | None = None  # time since the last start for which it could run; None: likewise
     slot: int = 0  # in which it was last
     suspensions: tuple[Suspension, ...] = ()  # on its nodes, of all starts

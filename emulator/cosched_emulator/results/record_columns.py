@@ -290,9 +290,8 @@ NOT_MEASURED = -1
 class QuantaColumns:
     """One row per quantum and job; times in microseconds. The first five columns are the same in all rows of a quantum."""
 
-    quantum: (
-        IntArray  # its number; a quantum in which all jobs ended was cut short, and the next one has its number again
-    )
+    # Its number; a quantum in which all jobs ended was cut short, and the next one has its number again
+    quantum: IntArray
     start_us: IntArray
     end_us: IntArray
     turn: IntArray  # first slot of its turn

@@ -125,9 +125,8 @@ class Finished(NamedTuple):
     jobs: RecordColumns
     stays: StayColumns
     quanta: list[QuantumRecord]  # of time sharing, in order of time; likewise
-    simulated: float | None = (
-        None  # share of the time of nodes that was simulated burst by burst; None: no time sharing
-    )
+    # Share of the time of nodes that was simulated burst by burst; None: no time sharing
+    simulated: float | None = None
     counters: Counters | None = None  # of what happened on these nodes meanwhile; None: nothing was simulated so
     energy: RunEnergy | None = None  # None: the watts of the nodes are not known
 

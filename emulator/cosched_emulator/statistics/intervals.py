@@ -359,9 +359,8 @@ def _scale_of(found: Interval, bound: float) -> _Scale | None:
     return None
 
 
-_SYMMETRIC: Final = (
-    1e-6  # of the width: far above rounding, far below what tells the scales of an interval that is not very narrow
-)
+# Of the width: far above rounding, far below what tells the scales of an interval that is not very narrow
+_SYMMETRIC: Final = 1e-6
 
 
 def matched(values: Mapping[int, float], base: Mapping[int, float]) -> dict[int, tuple[float, float]]:

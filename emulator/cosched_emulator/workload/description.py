@@ -70,9 +70,8 @@ _WIDTH = 30  # of the longest bar
 class Rhythm(NamedTuple):
     """Shares of the jobs, and of the work that they bring, by the time of their submission."""
 
-    counted_from: (
-        str  # what the first day and the first hour begin with: "Monday", "first midnight", "first submission"
-    )
+    # What the first day and the first hour begin with: "Monday", "first midnight", "first submission"
+    counted_from: str
     day_jobs: tuple[float, ...]
     day_work: tuple[float, ...]
     hour_jobs: tuple[float, ...]

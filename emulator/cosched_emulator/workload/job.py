@@ -26,9 +26,8 @@ class WorkloadJob(NamedTuple):
     exit_code: int = 0  # at the end of its work; any but 0 is a failure
     queue: int = -1  # in a log: number of its queue; -1: unknown
     partition: int = -1  # in a log: number of its partition; -1: unknown
-    profile: Profile | None = (
-        None  # true demand of a process, as the composite model has it; None: it slows no job, and no job it
-    )
+    # True demand of a process, as the composite model has it; None: it slows no job, and no job it
+    profile: Profile | None = None
     group: int = -1  # in a log: number of its user's group; -1: unknown
     status: int = -1  # in a log: how it ended there; -1: unknown
 

@@ -52,9 +52,8 @@ class CompositeModel:
     """
 
     overlap: str = "independent"  # of the times in which processes use a resource: `OVERLAPS`
-    memory_scope: str = (
-        "socket"  # whose bandwidth processes share: that of their socket, or (node) of all sockets together
-    )
+    # Whose bandwidth processes share: that of their socket, or (node) of all sockets together
+    memory_scope: str = "socket"
     queueing_ppm: int = 0  # penalty by waiting for memory when others use all of its bandwidth, and in proportion below
     paging_ppm: int = 1_175_000  # penalty as soon as the memory is short
     paging_slope_ppm: int = 578_000  # and more when the whole memory is missing, in proportion below

@@ -28,9 +28,8 @@ class Profile(NamedTuple):
     floating_ppm: int = 0  # and floating point
     stretch_ns: int = 0  # for how long it uses the slots without a wait; 0: unknown
     working_set_kb: int = 0  # data that it uses again and again, KiB
-    accesses_ms: int = (
-        0  # accesses to these data in a millisecond of the run time, beyond the caches that no table of nodes has
-    )
+    # Accesses to these data in a millisecond of the run time, beyond the caches that no table of nodes has
+    accesses_ms: int = 0
     exposed_ppm: int = WHOLE_PPM  # part of the time of an access to cache or memory that it waits for
     memory_mbs: int = 0  # memory bandwidth, mean over the run time, MB/s
     network_ppm: int = 0  # part of the time in which it communicates

@@ -35,9 +35,8 @@ class LomarcModel:
     Raises LomarcParameterError and UnknownNameError, both HardwareModelError.
     """
 
-    remainder: bool = (
-        False  # True: the time in which neither competes counts as 1; False: the printed formula, cut at 1
-    )
+    # True: the time in which neither competes counts as 1; False: the printed formula, cut at 1
+    remainder: bool = False
     c_scope: str = "all"  # whose c is drawn: of every pair, or (cpu_cpu) of two cpu-bound jobs; all others have good_c
     cpu: str = "hyperthreaded"  # standard: the CPU is time-shared, so every pair has bad_c
     pair_seed: int = 1

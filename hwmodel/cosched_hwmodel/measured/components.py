@@ -35,9 +35,8 @@ NAMES: Final = (
     "measurement",
 )
 _ROUNDS: Final = 20
-_MOST: Final = (
-    450  # pairs from which variances are estimated: the time is cubic in them, and a few numbers need no more
-)
+# Pairs from which variances are estimated: the time is cubic in them, and a few numbers need no more
+_MOST: Final = 450
 _COMMON_VARIANCE: Final = 0.09  # of the level and the sensitivity of all: anything that occurs
 _LEAST_VARIANCE: Final = 1e-12
 

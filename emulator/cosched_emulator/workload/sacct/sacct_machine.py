@@ -24,9 +24,8 @@ from cosched_emulator.workload.sacct.sacct_rows import UNNAMED, SacctRow
 from cosched_plugin.common.slurm_notation import expand
 
 _BLOCK: Final = 1 << 20  # stays of jobs on nodes that are swept at once, which bounds memory
-_FIRM: Final = (
-    10  # a node that was so often at its most CPUs has no more; not many, if fewer than one in so many are like it
-)
+# A node that was so often at its most CPUs has no more; not many, if fewer than one in so many are like it
+_FIRM: Final = 10
 _MANY: Final = 4  # siblings: a sum of even divisions is a size where one in so many shows it, and most of a few
 _FAR: Final = 4  # so many times the size of most of its siblings is no work of an uneven division
 

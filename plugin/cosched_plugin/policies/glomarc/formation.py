@@ -352,9 +352,8 @@ class Group(NamedTuple):
     starts: tuple[StartJob, ...]
     decisions: tuple[Action, ...]
     occupancies: tuple[Occupancy, ...]  # of all its jobs, from now on
-    seat: tuple[str, dict[str, float]] | None = (
-        None  # the division of its nodes, and the slowdown of each that was compared
-    )
+    # The division of its nodes, and the slowdown of each that was compared
+    seat: tuple[str, dict[str, float]] | None = None
 
     @property
     def sole(self) -> None:

@@ -344,9 +344,8 @@ class Scattered(_OnePerNode):
     def __init__(self, *, contexts: int = 0, seed: int = 0) -> None:
         super().__init__(contexts=contexts)
         self._seed = seed
-        self._draws: tuple[int, Beginnings] | None = (
-            None  # a cache: a number of nodes, and the beginnings of their draws
-        )
+        # A cache: a number of nodes, and the beginnings of their draws
+        self._draws: tuple[int, Beginnings] | None = None
 
     def _choices(self, wanted: _Wanted) -> Iterable[Sequence[int]]:
         view = wanted.snapshot.view
