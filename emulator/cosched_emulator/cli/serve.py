@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -272,7 +272,7 @@ def _serve_running(
     from cosched_emulator.run.run import open_accounts
 
     states = StateReader()
-    begin = _from_the_first_step if serving.anew else states.reached
+    begin: Callable[[str], Reached | None] = (lambda _database: None) if serving.anew else states.reached
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
     with ExitStack() as closing:
 
@@ -293,7 +293,3 @@ def _serve_running(
             export_run(accounting, out, prepared, {"name": ""}, force=force, unfinished=unfinished)
     if code:
         sys.exit(code)
-
-
-def _from_the_first_step(_database: str) -> Reached | None:
-    return None

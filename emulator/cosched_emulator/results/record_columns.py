@@ -269,17 +269,6 @@ def _as_int64(columns: dict[str, npt.NDArray[Any]], *names: str) -> None:
         columns[name] = columns[name].astype(np.int64)
 
 
-def disk_of_rows(rows: Sequence[tuple[int, int, int | None, int]]) -> DiskColumns:
-    """Return columns of rows (job, start_us, end_us or None, swap_mb)."""
-    return DiskColumns(
-        job=int_array(row[0] for row in rows),
-        start_us=int_array(row[1] for row in rows),
-        end_us=int_array(row[2] or 0 for row in rows),
-        ended=np.array([row[2] is not None for row in rows], dtype=np.bool_),
-        swap_mb=int_array(row[3] for row in rows),
-    )
-
-
 # The quanta of a run with time sharing as numpy columns: one row per quantum and job that could run in it.
 
 ROLES = (ROW, PARTNER, GUEST)

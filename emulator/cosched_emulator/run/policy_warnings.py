@@ -262,11 +262,6 @@ def _follows(choice: PolicyChoice, _prepared: Prepared) -> bool:
     return not choice.shipped or part_name(choice.settings, "matching") in LISTENS or learns
 
 
-def _slows(prepared: Prepared) -> bool:
-    """Tell whether anything slows a job down."""
-    return _contends_or_unknown(prepared) or prepared.faults.slow_nodes
-
-
 def _contends_or_unknown(prepared: Prepared) -> bool:
     """Tell whether jobs slow each other down, or may: jobs of users, and programs on their nodes."""
     scenario = prepared.scenario
@@ -302,10 +297,6 @@ def _programs_want_memory(choice: PolicyChoice, prepared: Prepared) -> bool:
     return own or _wants_memory(choice, prepared)
 
 
-def _limits_memory(_choice: PolicyChoice, prepared: Prepared) -> bool:
-    return prepared.scenario.clock.mode != "virtual" or any(item.memory_mb for item in prepared.nodes)
-
-
 def _features(choice: PolicyChoice) -> Collection[str]:
     return getattr(choice.make(), "features", ())
 
@@ -321,10 +312,6 @@ def _suspends_in_place(choice: PolicyChoice, prepared: Prepared) -> bool:
     measured = prepared.scenario.monitoring.after_s is not None
     stops = name in LISTENS and ("disk" in _features(choice) if name == "guests" else measured)
     return stops or (manager is not None and manager.suspend_every_s is not None)
-
-
-def _suspends_to_disk(choice: PolicyChoice, _prepared: Prepared) -> bool:
-    return part_name(choice.settings, "backfill") is None or "disk" in _features(choice)
 
 
 def _shares_cpu(choice: PolicyChoice, prepared: Prepared) -> bool:
@@ -350,7 +337,7 @@ USES: Final[Mapping[needs.Needs, Callable[[PolicyChoice, Prepared], bool]]] = {
     needs.ASKED_NEVER: _of_others_or(lambda _choice: False),
     needs.ASKED_SELF: lambda choice, prepared: not choice.shipped or _asks_self(choice, prepared),
     needs.FOLLOWED: _follows,
-    needs.SLOWED: lambda _choice, prepared: _slows(prepared),
+    needs.SLOWED: lambda _choice, prepared: _contends_or_unknown(prepared) or prepared.faults.slow_nodes,
     needs.CONTENDED: lambda _choice, prepared: prepared.hardware.contention == "none" or _contends_or_unknown(prepared),
     needs.PAIRED: _says_of_pairs,
     needs.LIMITED: _limits_count,
@@ -359,9 +346,11 @@ USES: Final[Mapping[needs.Needs, Callable[[PolicyChoice, Prepared], bool]]] = {
     needs.SELF_COUNTS: self_counts,
     needs.MEMORY: _wants_memory,
     needs.MEMORY_OF_PROGRAMS: _programs_want_memory,
-    needs.MEMORY_LIMIT: _limits_memory,
+    needs.MEMORY_LIMIT: lambda _choice, prepared: (
+        prepared.scenario.clock.mode != "virtual" or any(item.memory_mb for item in prepared.nodes)
+    ),
     needs.SUSPENDED: _suspends_in_place,
-    needs.ON_DISK: _suspends_to_disk,
+    needs.ON_DISK: lambda choice, _: part_name(choice.settings, "backfill") is None or "disk" in _features(choice),
     needs.TURNS: lambda choice, _prepared: part_name(choice.settings, "backfill") in (None, "gang"),
     needs.SHARED_CPU: _shares_cpu,
     needs.SHARED_NODES: _shares_nodes,

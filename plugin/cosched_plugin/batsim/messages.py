@@ -129,7 +129,7 @@ def _no_constant(name: str) -> NoReturn:
 
 _HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
-_encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+write_json: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def write_message(now_us: int, events: Iterable[str]) -> bytes:
@@ -140,11 +140,6 @@ def write_message(now_us: int, events: Iterable[str]) -> bytes:
 def write_event(at_us: int, kind: str, data: str) -> str:
     """Return an event as JSON; ``data`` is JSON already."""
     return f'{{"timestamp":{seconds(at_us)},"type":"{kind}","data":{data}}}'
-
-
-def write_json(value: Any) -> str:
-    """Return a value as JSON."""
-    return _encode(value)
 
 
 # A text as JSON: ten times as fast as an encoder's general way.

@@ -377,7 +377,7 @@ def rows_of(rows: Sequence[SeedRow], first: str) -> list[FigureRow]:
     for row in rows:
         shown.append(FigureRow(row.figure.label, *cells_of(row), row.best))
         if row.changes:
-            texts = tuple([_with_verdict(change) for change in row.changes])
+            texts = ["" if each is None else f"{change_text(each)} {is_lower(each)}".rstrip() for each in row.changes]
             shown.append(FigureRow(f"  change against {first}, %", "", ("", *texts[1:]), (False,) * len(texts)))
     return shown
 
@@ -471,7 +471,3 @@ def _paired(
 def _known(found: Interval | None, *, repeats: bool) -> Interval | None:
     """Return an interval without its bounds where every seed gave the same: they would say nothing."""
     return found._replace(low=math.nan, high=math.nan) if found is not None and repeats else found
-
-
-def _with_verdict(change: Interval | None) -> str:
-    return "" if change is None else f"{change_text(change)} {is_lower(change)}".rstrip()

@@ -38,8 +38,8 @@ from cosched_emulator.results.record_columns import (
     RecordColumns,
     RowBuffer,
     StayColumns,
-    disk_of_rows,
     distinct_stays,
+    int_array,
 )
 from cosched_emulator.workload.jobs_in_columns import Interned, intern_values
 from cosched_hwmodel.text_formats import decoded
@@ -404,12 +404,12 @@ def _plain_stays(file: Path, index_of: Mapping[int, int], nodes: int) -> tuple[S
 
 def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
     """Return the times on disk; a run without preemptions has no such file."""
-    return disk_of_rows(
-        [
-            (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
-            for row in (csv_rows(file, PREEMPTION_COLUMNS) if file.exists() else ())
-        ]
-    )
+    rows = [
+        (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
+        for row in (csv_rows(file, PREEMPTION_COLUMNS) if file.exists() else ())
+    ]
+    job, start_us, end_us, swap_mb = (int_array(row[place] or 0 for row in rows) for place in range(4))
+    return DiskColumns(job, start_us, end_us, np.array([row[2] is not None for row in rows], np.bool_), swap_mb)
 
 
 def read_quanta(folder: str | os.PathLike[str]) -> QuantaColumns | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,17 +155,13 @@ def measurement_values(found: NodeMeasurement) -> dict[str, Any]:
         "cpus": list(found.layout.cpus),
         "made_by": found.made_by,
         "kernels": [kernel._asdict() for kernel in found.kernels],
-        "alone": [{"seat": each.seat, "kernel": each.kernel, **_figure(each.rate)} for each in found.alone],
+        "alone": [{"seat": each.seat, "kernel": each.kernel, **each.rate._asdict()} for each in found.alone],
         "pairs": [
-            {"seat": each.seat, "row": each.row, "column": each.column, **_figure(each.ratio)} for each in found.pairs
+            {"seat": each.seat, "row": each.row, "column": each.column, **each.ratio._asdict()} for each in found.pairs
         ],
         "predicted": [each._asdict() for each in compare_measured(found)],
-        "capacities_mbs": {name: _figure(figure) for name, figure in found.capacities.items()},
+        "capacities_mbs": {name: figure._asdict() for name, figure in found.capacities.items()},
         "sources": found.sources,
         "seconds": found.seconds,
         "notes": list(found.notes),
     }
-
-
-def _figure(figure: MeasuredFigure) -> Mapping[str, Any]:
-    return figure._asdict()
