@@ -96,10 +96,8 @@ def _with_amounts(
         return Layout(
             1, nodes, nodes, cores, tasks.own_cores, memory_mb or job.memory_per_cpu * counted * cores, amounts
         )
-    each_mb = -(-memory_mb // first)
-    if each_mb * first > node.memory_mb:  # by what does not divide
-        each_mb = memory_mb // first
-    each_mb = each_mb or job.memory_per_cpu * counted * whole
+    # Rounded down: up, a job would not fit on a node all of whose memory it asks for.
+    each_mb = memory_mb // first or job.memory_per_cpu * counted * whole
     return Layout(first, nodes, first * (nodes - 1) + last, whole, tasks.own_cores, each_mb, amounts)
 
 

@@ -92,7 +92,9 @@ class Places:
         for name in partitions:
             places = self._of_partition(job, name, now_s)
             if isinstance(places, str):
-                why = why or places
+                kept = self._kept_from(job, now_s) & self._in(name)
+                until = f"; {','.join(self.nodes[number].name for number in numbers_in(kept))} is reserved while it would run"
+                why = why or places + (until if kept else "")
             else:
                 found += places
         if not found:
@@ -112,7 +114,7 @@ class Places:
             return nodes
         required = self.bits(job.required)
         if required.bit_count() < len(set(job.required)) or required & ~nodes:
-            return f"--nodelist has nodes that it may not have, or that are not in partition {name}"
+            return f"--nodelist={','.join(job.required)} has nodes that it may not have in partition {name}"
         sets = feature_sets(job.features, self._with)
         if sets is None:
             return f"--constraint={job.features} is not planned with"
@@ -162,8 +164,7 @@ class Places:
 
     def _open_to(self, job: SlurmJob, partition: str, now_s: int) -> int | str:
         """Return the nodes of a partition that a job may have, whatever their features; in words why there are none."""
-        nodes = sum(1 << number for number, node in enumerate(self.nodes) if partition in node.partitions)
-        nodes &= ~self.bits(job.excluded)
+        nodes = self._in(partition) & ~self.bits(job.excluded)
         if not nodes:
             return f"--exclude leaves no node of partition {partition}"
         if job.reservation:
@@ -182,6 +183,13 @@ class Places:
             if not nodes:
                 return f"no node of partition {partition} has what {option} asks for"
         return nodes
+
+    def _in(self, partition: str) -> int:
+        return sum(1 << number for number, node in enumerate(self.nodes) if partition in node.partitions)
+
+    def _kept_from(self, job: SlurmJob, now_s: int) -> int:
+        """Return the nodes that reservations of others have while a job would run, if it began now."""
+        return self._reserved_to(job.reservation, now_s, 60 * job.limit_min if job.limit_min is not None else 1 << 40)
 
     def _reserved_to(self, names: str, now_s: int, run_s: int) -> int:
         """Return the nodes that reservations of other names have at some time of a run that begins now."""

@@ -1,0 +1,282 @@
+"""What people write: each option of sbatch as the scheduler is told of it, by what Slurm 22.05, 24.11 and 26.05 show of such jobs.
+
+The recorded bed has c[0-3] with 64 GB, b[0-1] with 256 GB and g[0-1] with four GPUs each, all of 2 x 8 cores, with DefMemPerCPU=2000;
+batch and short are b and c, bigmem is b, gpu is g, and g1 is reserved for `course`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.plugin.slurm.bed import RELEASES, each_slurm
+from tests.plugin.slurm.scripts_corpus import FILE, READERS, SCRIPTS, scripts_of, summary, tried
+
+from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS
+from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec
+from cosched_plugin.site.books import Books
+from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.limits import RETRY_US, Limits
+from cosched_plugin.slurm.places import feature_sets, ranges_in
+from cosched_plugin.slurm.records import Reservation, SlurmJob, partition_of
+from cosched_plugin.slurm.rest import Polls
+from cosched_plugin.slurm.site_file import Site
+
+ALL, SMALL, LARGE = "b0 b1 c0 c1 c2 c3", "c0 c1 c2 c3", "b0 b1"
+PARTITIONS = ("batch", "short", "bigmem", "gpu")
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gzip.decompress(FILE.read_bytes()))
+    return found
+
+
+def polls_of(release: str, *lines: str, **changed: object) -> SimpleNamespace:
+    """Return what a driver has been told of a cluster, with the jobs of some lines alone."""
+    kept = recorded()[release]
+    found = {kind: [READERS[kind](row) for row in kept[kind]] for kind in ("nodes", "partitions", "reservations")}
+    rows = [row for line, row in kept["jobs"] if not lines or line in lines]
+    licences = [READERS["licenses"](row) for row in kept["licenses"]]
+    return SimpleNamespace(**{**found, "licences": licences, "jobs": [READERS["jobs"](row) for row in rows], **changed})
+
+
+def seen(
+    polls: SimpleNamespace,
+    ignored: frozenset[str] = frozenset(),
+    partitions: tuple[str, ...] = PARTITIONS,
+    after_s: int = 5,
+) -> tuple[Cluster, Mapping[int, JobSpec], Mapping[int, str]]:
+    """Return a cluster, the jobs that the scheduler is told of, and those that are left, by Slurm's number."""
+    cluster = Cluster(cast("Polls", polls), Site(partitions), 1, ignored, counts_memory=True)
+    now_us = (polls.jobs[0].submit_s + after_s) * 1_000_000
+    jobs = cluster.snapshot(now_us, Books(cluster.machine)).jobs
+    told = {cluster.records[number].job_id: polled.spec for number, polled in jobs.items() if not polled.held}
+    return cluster, told, cluster.left
+
+
+def nodes_of(cluster: Cluster, spec: JobSpec) -> str:
+    return " ".join(cluster.names[first + more] for first, count in spec.eligible for more in range(count))
+
+
+# By its options: processes, the most on a node, threads of each, MiB of each; whether it is alone; its nodes; what it counts.
+FORMS: Mapping[str, tuple[Any, ...]] = {
+    "c -N4 -n8 -t 10": (4, 1, 5, 10000, False, ALL, {}),  # 5 + 1 + 1 + 1 tasks
+    "c -N3 -n10 -t 10": (3, 1, 8, 16000, False, ALL, {}),
+    "c -N1-4 -n20 -t 10": (20, 16, 1, 2000, False, ALL, {}),
+    "c -N2-3 -n40 -t 10": (40, 16, 1, 2000, False, ALL, {}),
+    "c --mincpus=8 -n2 -t 10": (1, 1, 8, 16000, False, ALL, {}),
+    "c --array=0-7%2 -n1 -c2 -t 5": (1, 1, 2, 4000, False, ALL, {}),
+    "c -B 2:4:1 -n8 -t 10": (8, 8, 1, 2000, True, ALL, {}),
+    "c --ntasks-per-socket=4 -n8 -t 10": (8, 8, 1, 2000, True, ALL, {}),
+    "c --exclusive=mcs -n4 -t 10": (4, 4, 1, 2000, True, ALL, {}),
+    "c -w c0,c1 -n8 -t 10": (8, 7, 1, 2000, False, "c0 c1", {}),
+    "c -N4 -w c1 -n16 -t 10": (4, 1, 13, 26000, False, "b0 b1 c0 c1", {}),  # of the others, the first with room
+    "c -x c[0-2] -N1 -n4 -t 10": (4, 4, 1, 2000, False, "b0 b1 c3", {}),
+    'c -C "ib&cascadelake" -n4 -t 10': (4, 4, 1, 2000, False, SMALL, {}),
+    'c -C "(cascadelake|icelake)&ib" -n4 -t 10': (4, 4, 1, 2000, False, ALL, {}),
+    "c --prefer=icelake -n4 -t 10": (4, 4, 1, 2000, False, LARGE, {}),
+    "c --contiguous -N3 -n48 -t 10": (48, 16, 1, 2000, False, "b0 b1 c0", {}),
+    "c -p batch,bigmem -t 3-00:00 -n4": (4, 4, 1, 2000, False, LARGE, {}),  # longer than batch lets it be
+    "c -p batch,gpu -N2 -n20 -t 10": (20, 16, 1, 2000, False, ALL, {}),  # one partition has all of its nodes
+    "c --exclusive --mem-per-cpu=8G -n2 -t 10": (2, 2, 1, 8192, True, LARGE, {}),  # times all CPUs of a node
+    "c --exclusive --mem-per-cpu=3G -n2 -t 10": (2, 2, 1, 3072, True, ALL, {}),
+    "c --mem=0 -n1 -t 10": (1, 1, 1, 0, True, ALL, {}),
+    "c --mem=63999 -n15 -t 10": (15, 15, 1, 4266, False, ALL, {}),
+    "c --mem=40G -N2 -n20 -t 10": (
+        2,
+        1,
+        16,
+        40960,
+        False,
+        ALL,
+        {},
+    ),  # on each node, however many of its tasks are there
+    "c -L matlab:2 -n1 -t 10": (1, 1, 1, 2000, False, ALL, {"matlab": 2}),
+    "g --gpus=a100:2 -t 10": (1, 1, 1, 2000, False, "g0", {"gpu": 2, "gpu:a100": 2}),
+    "g --gpus-per-task=a100:1 -n2 -t 10": (2, 2, 1, 2000, False, "g0", {"gpu": 2, "gpu:a100": 2}),
+    "g --gpus-per-socket=2 --sockets-per-node=2 -n4 -t 10": (4, 4, 1, 2000, True, "g0", {"gpu": 4}),
+    "g --mem-per-gpu=20G --gpus-per-node=4 -N1 -t 10": (1, 1, 1, 81920, False, "g0", {"gpu": 4}),
+    "g --gpus=1 -p gpu,batch -t 10": (1, 1, 1, 2000, False, "g0", {"gpu": 1}),
+    "g --reservation=course --gpus=1 -t 10": (1, 1, 1, 2000, False, "g1", {"gpu": 1}),
+}
+# What else is left, and in which words; of 22.05 a wish for GPUs by tasks cannot be seen.
+LEFT = {
+    "c --time=UNLIMITED -n1": "its limit is above the 2880 minutes of partition batch",
+    "c --tmp=5G -n1 -t 10": "no node of partition batch has what --tmp asks for",
+    "c --overcommit -n40 -N1 -t 10": "it asks for --overcommit",
+    "c --reboot -n1 -t 10": "it asks for --reboot",
+    'c -C "[cascadelake*1&icelake*1]" -N2 -n4 -t 10': "--constraint=[cascadelake*1&icelake*1] is not planned with",
+    "g --gres=gpu:v100:1 -t 10": "no node of partition gpu that it may have offers 1 of gpu:v100; g1 is reserved while it would run",
+    "g --gpus=8 -N2 -n8 -t 10": "partition gpu has 1 nodes for it, and it takes 2; g1 is reserved while it would run",
+}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_each_option_is_told_of_or_left_in_its_own_words(release: str) -> None:
+    polls = polls_of(release)
+    cluster, told, left = seen(polls, after_s=60)
+    lines = {line: row["job_id"] for line, row in recorded()[release]["jobs"]}
+    for line, (processes, most, threads, memory_mb, alone, nodes, counted) in FORMS.items():
+        spec = told[lines[line]]
+        found = (spec.processes, spec.ppn_max, spec.threads_per_process, spec.memory_mb, spec.exclusive)
+        assert found == (processes, most, threads, memory_mb, alone), line
+        assert (nodes_of(cluster, spec), {**dict(spec.resources), **dict(spec.licences)}) == (nodes, counted), line
+    assert {line: left[lines[line]] for line in LEFT} == LEFT
+    assert told[lines["c --nice=500 -n1 -t 10"]].priority == told[lines["c --gres=none -n1 -t 10"]].priority - 500
+    waiting = {number for number, job in cluster.records.items() if job.dependency}
+    assert len({*told, *left, *waiting}) == len(polls.jobs)  # none is held in silence
+
+
+def test_gpus_on_several_nodes_once_nothing_is_reserved() -> None:
+    expected = {
+        "g --gpus=3 -N2 -n2 -t 10": (2, 1, 1, {"gpu": 2}),  # 2 + 1, or 1 + 2
+        "g --gpus=8 -N2 -n8 -t 10": (8, 7, 1, {"gpu": 4}),
+        "g --cpus-per-gpu=4 --gpus-per-node=2 -N2 -t 10": (2, 1, 8, {"gpu": 2}),
+        "g --gpus-per-task=1 -n8 -t 10": (8, 4, 1, {"gpu": 4}),
+    }
+    for release in RELEASES:
+        for line, form in expected.items():
+            _, told, left = seen(polls_of(release, line, reservations=[]))
+            (spec,) = told.values()
+            assert (spec.processes, spec.ppn_max, spec.threads_per_process, dict(spec.resources)) == form, (line, left)
+
+
+def test_a_policy_is_told_of_what_it_honours_alone() -> None:
+    lines = "c -L matlab:2 -n1 -t 10", "c -N3 -n10 -t 10", "g --gpus=a100:2 -t 10"
+    polls = polls_of("24.11", *lines)
+    licensed, uneven, gpus = [job.job_id for job in polls.jobs]
+    for word, whose, why in (
+        (COUNTABLE, {licensed, gpus}, "which the policy does not count"),
+        (ELIGIBLE_NODES, {licensed, uneven, gpus}, "it may have some nodes only, which the policy does not honour"),
+    ):
+        _, told, left = seen(polls, frozenset({word}))
+        assert left.keys() == whose, word
+        assert all(why in words for words in left.values())
+        assert told.keys().isdisjoint(whose)
+    _, told, _ = seen(polls, frozenset({FILLED_LAYOUTS}))
+    assert (told[uneven].processes, told[uneven].ppn_max) == (3, 1)  # as many processes on each node
+    assert {COUNTABLE, ELIGIBLE_NODES, FILLED_LAYOUTS} == EVERYTHING
+
+
+def test_a_held_job_of_another_partition_is_named() -> None:
+    polls = polls_of("24.11", "g --gpus=a100:2 -t 10", "c -p batch,gpu -N2 -n20 -t 10")
+    cluster, told, left = seen(polls, partitions=("batch",))
+    other, both = [job.job_id for job in sorted(polls.jobs, key=lambda job: job.partition == "batch,gpu")]
+    assert left == {other: "its partition is gpu, and cosched has batch"}
+    assert nodes_of(cluster, told[both]) == ""  # all of them
+    running = [job._replace(state="RUNNING", held="", nodes=("g0",)) for job in polls.jobs if job.job_id == other]
+    assert seen(polls_of("24.11", jobs=running), partitions=("batch",))[2] == {}
+
+
+def test_a_reservation_keeps_its_nodes_from_jobs_that_would_meet_it() -> None:
+    line = "g --gpu-bind=closest --gpus=1 -t 10"
+    job = polls_of("24.11", line).jobs[0]
+    for begins_s, ends_s, nodes in ((900, 9000, ""), (300, 9000, "g0"), (-9000, 9000, "g0"), (-9000, -1, "")):
+        reservation = Reservation("other", job.submit_s + 5 + begins_s, job.submit_s + 5 + ends_s, ("g1",))
+        cluster, told, _ = seen(polls_of("24.11", line, reservations=[reservation]), partitions=("gpu",))
+        assert nodes_of(cluster, told[job.job_id]) == nodes
+        down = {cluster.names[node] for node in cluster.down}
+        assert down == set() if begins_s < 0 < ends_s else down == {"g1"}  # kept, and it is not known for whom
+    mine = [job._replace(reservation="other")]
+    later = [Reservation("other", job.submit_s + 600, job.submit_s + 9000, ("g1",))]
+    cluster, told, left = seen(polls_of("24.11", jobs=mine, reservations=later), partitions=("gpu",))
+    assert (told, left) == ({}, {})  # it is held until then
+    assert cluster.not_before_us == {job.job_id: (job.submit_s + 600) * 1_000_000}
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        ("", [-1]), ("a", [3]), ("a&b", [2]), ("a,b", [2]), ("a|b", [7]), ("[a|c]", [3, 8]), ("b&[a|c]", [2, 0]), ("a|b&c", [0]),
+        ("a|(b&c)", [3]), ("[a]", [3]), ("[a*1&b*2]", None), ("a*2", None), ("(a", None), ("a&", None), ("&a", None),
+        ("[a|b", None), ("a]", None), ("()", None),
+    ],
+)  # fmt: skip
+def test_features_are_read_as_slurm_reads_them(text: str, sets: list[int] | None) -> None:
+    having = {"a": 0b0011, "b": 0b0110, "c": 0b1000}
+    assert feature_sets(text, lambda name: having.get(name, 0)) == sets
+
+
+def test_sets_of_nodes_are_ranges() -> None:
+    assert ranges_in(0b1011_0110) == ((1, 2), (4, 2), (7, 1))
+    assert ranges_in(0) == ()
+
+
+@pytest.mark.parametrize("release", ["22.05", "26.05"])
+def test_limits_of_a_partition_are_read_of_both_shapes(release: str) -> None:
+    batch, *_, tick = [partition_of(row) for row in recorded()[release]["partitions"]]
+    assert (batch.name, batch.up, batch.most_min, batch.most_nodes, batch.least_nodes, batch.tier) == (
+        "batch",
+        True,
+        2880,
+        None,
+        0,
+        1,
+    )
+    assert (tick.name, tick.most_min, tick.tier) == ("tick", None, 10)
+
+
+# ---------------------------------------------------------------- limits of users
+
+
+def jobs_of(*states: str, **more: object) -> dict[int, SlurmJob]:
+    job = polls_of("24.11", "c -t 0 -n1").jobs[0]._replace(account="physics", qos="normal", **more)
+    return {number: job._replace(job_id=number, state=state) for number, state in enumerate(states, 1)}
+
+
+def look(limits: Limits, jobs: Mapping[int, SlurmJob], now_us: int = 0) -> list[int]:
+    """Show a poll; return the jobs that are set aside."""
+    limits.look({number: job for number, job in jobs.items() if job.state == "RUNNING"}, jobs, now_us)
+    return [number for number in jobs if limits.words(number)]
+
+
+def test_a_job_at_a_limit_waits_for_another_to_end() -> None:
+    limits = Limits()
+    waits = jobs_of("RUNNING", "PENDING", "PENDING", "PENDING")
+    assert look(limits, waits) == []
+    assert all(limits.set_aside(number, "QOSMaxJobsPerUserLimit", 0) for number in (2, 3, 4))
+    assert not limits.set_aside(5, "Resources", 0)
+    assert look(limits, waits) == [2, 3, 4]
+    assert look(limits, jobs_of("COMPLETED", "PENDING", "PENDING", "PENDING")) == [3, 4]  # one end makes room for one
+    assert look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING")) == [3, 4]
+    assert (
+        look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING"), RETRY_US) == []
+    )  # the limit may have been raised
+
+
+def test_after_a_limit_of_amounts_jobs_try_until_one_fails() -> None:
+    limits = Limits()
+    look(limits, jobs_of("RUNNING", "PENDING", "PENDING", "PENDING"))
+    for number in (2, 3, 4):
+        limits.set_aside(number, "AssocGrpCpuLimit", 0)
+    assert look(limits, jobs_of("COMPLETED", "PENDING", "PENDING", "PENDING")) == [3, 4]
+    assert look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING")) == [4]
+    limits.set_aside(3, "AssocGrpCpuLimit", 0)
+    assert look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING")) == [3, 4]
+
+
+def test_what_no_end_helps_is_its_users_to_change() -> None:
+    limits = Limits()
+    look(limits, jobs_of("RUNNING", "PENDING"))
+    limits.set_aside(2, "QOSMaxWallDurationPerJobLimit", 0)
+    assert look(limits, jobs_of("COMPLETED", "PENDING")) == [2]
+    assert limits.words(2) == "Slurm holds it back for QOSMaxWallDurationPerJobLimit: its user must change it"
+
+
+@pytest.mark.slow
+@each_slurm
+def test_real_scripts_are_placed_or_named(slurm: str) -> None:
+    """On 24.11 and 26.05 19 of 20 scripts without GPUs, and 17 of 20 with; none is held in silence."""
+    if not SCRIPTS.exists():
+        pytest.skip("no scripts beside the tree")
+    found, log = tried(slurm, scripts_of(SCRIPTS), 240.0)
+    counts = summary(found)
+    assert counts["cpu"]["completed"] >= 0.95 * counts["cpu"]["scripts"], found
+    assert counts["gpu"]["completed"] >= 0.85 * counts["gpu"]["scripts"], found
+    assert {script.outcome for script in found} <= {"completed", "left"}, log
