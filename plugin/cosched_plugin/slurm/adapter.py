@@ -22,8 +22,9 @@ from cosched_plugin.site.poll_loop import Clock, connect, only_process, run
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.dialect import Change
+from cosched_plugin.slurm.dialect import MET, Change
 from cosched_plugin.slurm.pairing import share_of, shown
+from cosched_plugin.slurm.probe import probe
 from cosched_plugin.slurm.records import SlurmNode
 from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site, read_site
@@ -52,12 +53,24 @@ class Asked(NamedTuple):
         """Wait for Slurm; UsageError for nodes or a policy that cannot be served."""
         polls = Polls(self.rest)
         connect(polls, WAIT_S, self.log)
+        self._check_version(polls, observed=observed)
         share = self._share(polls.nodes, observed=observed)
         ignored: frozenset[str] = getattr(self.choice.make(), "ignored", frozenset())
         memory = "MEMORY" in shown(_show("config")).get("SelectTypeParameters", "").upper()
         cluster = Cluster(polls, self.site, share, ignored, observed=observed, counts_memory=memory)
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         return cluster
+
+    def _check_version(self, polls: Polls, *, observed: bool) -> None:
+        """Try a version of the interface that nobody has met; UsageError where jobs cannot be placed with it."""
+        version, (partition, *_) = self.rest.version, self.site.partitions
+        if version in MET:
+            return
+        node = next((node.name for node in polls.nodes if partition in node.partitions), "")
+        why = "" if observed or not node else probe(self.rest, partition, node)
+        if why:
+            raise UsageError(f"{version} of slurmrestd is none of {', '.join(MET)}, and cannot be used: {why}")
+        self.log("version", f"{version} of slurmrestd is not known: what it shows may be misread", level=WARNING)
 
     def _share(self, nodes: Sequence[SlurmNode], *, observed: bool) -> int:
         """Return how many jobs may be on a core; UsageError where slurm.conf does not allow it, and jobs are to be placed."""

@@ -65,7 +65,8 @@ MET: Final[Mapping[str, Dialect]] = {  # the best first
     **dict.fromkeys(("v0.0.44", "v0.0.43", "v0.0.42", "v0.0.41", "v0.0.40"), _MAPS),
     **dict.fromkeys(("v0.0.38", "v0.0.37"), _TEXTS),
 }
-UNMET: Final = ("v0.0.45", "v0.0.39")  # v0.0.45 of 26.05.5 does not say which jobs are exclusive
+# Those that are tried (`slurm/probe.py`) before jobs are placed. v0.0.45 of Slurm 26.05.5 does not say which jobs are exclusive.
+UNMET: Final = ("v0.0.46", "v0.0.47", "v0.0.48", "v0.0.45", "v0.0.39")
 
 
 def dialect_of(version: str) -> Dialect:
