@@ -7,14 +7,23 @@ Everything here is either reported by the manager (queue, running jobs, nodes, n
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, Machine, ThreadPool, any_layer, is_plain, resume_costs, share_nodes
+from cosched_plugin.common.allocation import (
+    Layers,
+    Machine,
+    ThreadPool,
+    any_layer,
+    bits_of,
+    is_plain,
+    resume_costs,
+    share_nodes,
+)
 from cosched_plugin.common.slots import Rotation, SlotPools
 from cosched_plugin.ledger.running import Running, delay, inventory_entry, running_job, side_by_side, with_share
 from cosched_plugin.protocol.messages import (
@@ -125,17 +134,21 @@ class Ledger:
         for note in welcome.notes:
             self.set_note(note.job_id, note.key, note.value)
 
-    def inventory(self) -> Welcome:
-        """Return the welcome of a scheduler that continues from here."""
+    def inventory(self, only: Collection[int | None] | None = None) -> Welcome:
+        """Return the welcome of a scheduler that continues from here; or ``only`` what it says of some jobs (None: of none)."""
         slots, rotation = self.slots, Rotation() if self.slots is None else self.slots.rotation
-        held = [PendingJob(job, True) for job in self.held.values()]
-        pending = [*held, *[PendingJob(job) for job in self.queue.values()]]
+        queue: Mapping[int, JobSpec] = self.queue
+        running, held, notes = self.running, self.held, self.notes
+        if only is not None:
+            running, held = _some(running, only), _some(held, only)
+            queue, notes = _some(queue, only), _some(notes, only)
+        pending = [*[PendingJob(job, True) for job in held.values()], *[PendingJob(job) for job in queue.values()]]
         return self._told._replace(
             now_us=self.now_us,
-            down=tuple(node for node in range(self.machine.nodes) if not self.pool.up >> node & 1),
-            running=tuple([inventory_entry(self.running[job_id]) for job_id in sorted(self.running)]),
+            down=tuple(bits_of(NodeSet(((1 << self.machine.nodes) - 1) & ~self.pool.up))),
+            running=tuple([inventory_entry(running[job_id]) for job_id in sorted(running)]),
             pending=tuple(sorted(pending, key=lambda each: (each.spec.submit_us, each.spec.id))),
-            notes=tuple([Note(who, key, value) for who, notes in self.notes.items() for key, value in notes.items()]),
+            notes=tuple([Note(who, key, value) for who, each in notes.items() for key, value in each.items()]),
             wakes=tuple(sorted(self.wakes)),
             slots=None if slots is None else SlotState(slots.quantum_us, slots.quantum, *rotation),
         )
@@ -411,6 +424,14 @@ class Ledger:
 _GONE: Final = np.iinfo(np.int64).max  # processes of a job that has left: they fit nowhere
 _LONG: Final = 96  # number of jobs from which on arrays are faster than a loop
 _LEAST: Final = 64  # places of new arrays
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def _some(found: Mapping[_Key, _Value], keys: Collection[Any]) -> dict[_Key, _Value]:
+    return {key: found[key] for key in keys if key in found}
 
 
 class Queue(dict[int, JobSpec]):

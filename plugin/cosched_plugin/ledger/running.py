@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from cosched_plugin.common.allocation import Layers, Machine, layers_of
@@ -48,8 +49,11 @@ class Ended(NamedTuple):
 
 _MANY: Final = 16  # layers from which on halves are joined first: 128 of 1,000 nodes in a fifth of the time
 
-# What a running job and its entry in an inventory call alike.
+# What a running job and its entry in an inventory call alike; of the whole entry, where its values are in a running job.
 _SAME: Final = tuple(name for name in RunningJob._fields if name in Running._fields)
+_OTHERWISE: Final = {"spec": "job", "estimate_us": "end_us"}
+_values = itemgetter(*[Running._fields.index(_OTHERWISE.get(name, name)) for name in RunningJob._fields])
+_ESTIMATE: Final = RunningJob._fields.index("estimate_us")
 
 
 def running_job(told: RunningJob, machine: Machine) -> Running:
@@ -64,8 +68,9 @@ def running_job(told: RunningJob, machine: Machine) -> Running:
 
 def inventory_entry(running: Running) -> RunningJob:
     """Return the entry of a running job in an inventory."""
-    same = {name: getattr(running, name) for name in _SAME}
-    return RunningJob(spec=running.job, estimate_us=running.end_us - running.start_us, **same)
+    values = list(_values(running))  # a quarter of the time that names take
+    values[_ESTIMATE] -= running.start_us
+    return RunningJob._make(values)
 
 
 def side_by_side(layers: Layers, nodes: int) -> int:

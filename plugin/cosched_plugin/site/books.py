@@ -6,13 +6,13 @@ take turns, and what becomes of actions that ask for something (`cosched_plugin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from cosched_plugin.common.allocation import started_by
 from cosched_plugin.ledger.entries import act, happen
 from cosched_plugin.ledger.ledger import Ledger
 from cosched_plugin.ledger.running import Running
-from cosched_plugin.protocol.messages import Action, ActionRefused, Event, UnknownAction, Welcome
+from cosched_plugin.protocol.messages import Action, ActionRefused, Event, JobSpec, UnknownAction, Welcome
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Snapshot
 
 
@@ -24,10 +24,13 @@ class Books:
         self.seq = told.seq
         self.ledger = Ledger(told)
         self.restarts: dict[int, int] = {}  # by job: how often it had been requeued when it was last polled
+        self._polled: dict[
+            int, tuple[tuple[Running | None, bool, int], PolledJob]
+        ] = {}  # a cache, with what each is made of
 
-    def inventory(self) -> Welcome:
-        """Return the state that a scheduler needs to continue from the last answered batch."""
-        return self.ledger.inventory()._replace(seq=self.seq)
+    def inventory(self, only: Collection[int | None] | None = None) -> Welcome:
+        """Return the state that a scheduler needs to continue from the last answered batch; or ``only`` what it says of some jobs."""
+        return self.ledger.inventory(only)._replace(seq=self.seq)
 
     def happen(self, events: Sequence[Event]) -> None:
         """Apply all events of one instant; RemoteProtocolError for what cannot have happened."""
@@ -63,6 +66,8 @@ class Books:
         """Return what a poll of the manager would show, if it is what the books say."""
         ledger = self.ledger
         jobs = {job_id: self.polled(job_id) for job_id in (*ledger.running, *ledger.queue, *ledger.held)}
+        if len(self._polled) > 2 * len(jobs):
+            self._polled = {job_id: kept for job_id, kept in self._polled.items() if job_id in jobs}
         down = [node for node in range(ledger.machine.nodes) if not ledger.pool.up >> node & 1]
         return Snapshot({job_id: job for job_id, job in jobs.items() if job is not None}, frozenset(down))
 
@@ -72,8 +77,17 @@ class Books:
         if spec is None:
             return None
         running = self.ledger.running.get(job_id)
+        made_of = running, job_id in self.ledger.held, restarts
+        kept = self._polled.get(job_id)
+        if kept is not None and kept[1].spec is spec and kept[0][0] is running and kept[0][1:] == made_of[1:]:
+            return kept[1]
+        polled = self._poll(spec, *made_of)
+        self._polled[job_id] = made_of, polled
+        return polled
+
+    def _poll(self, spec: JobSpec, running: Running | None, held: bool, restarts: int) -> PolledJob:
         if running is None:
-            return PolledJob(spec, PENDING, job_id in self.ledger.held, restarts=restarts)
+            return PolledJob(spec, PENDING, held, restarts=restarts)
         return PolledJob(
             spec,
             RUNNING if running.suspended_us is None else SUSPENDED,

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_plugin.common.allocation import Layers, layers_of, minus, started_by
+from cosched_plugin.common.allocation import each_mask, started_by
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
@@ -109,6 +109,9 @@ class Driver:
         self._orders: list[Order] = []
         self._refused: list[ActionRefused] = []  # of the last answer, not told yet
         self._snapshot: Snapshot | None = None  # the last one, not told yet
+        self._touched: set[int | None] | None = (
+            None  # jobs of which something has changed since the last save; None: any
+        )
         self._asks = True  # a scheduler that has just begun has not been asked
         self._open: Events | None = None
         self._rounds = 0  # batches in a row that held nothing but refusals
@@ -171,6 +174,7 @@ class Driver:
 
     def _tell_books(self, events: Sequence[Event]) -> None:
         """Apply events to the books; what was refused is undone there already."""
+        self._touched = None
         self.books.happen([event for event in events if not isinstance(event, ActionRefused)])
 
     def _advance(self, now_us: int) -> None:
@@ -183,15 +187,15 @@ class Driver:
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None:
             return []
+        self._touched = None
         refusals: list[Event] = []
         jobs = dict(snapshot.jobs)
         known = self.books.snapshot()
-        depth = self.books.ledger.machine.depth
         on_nodes = [polled for polled in jobs.values() if polled.state in (RUNNING, SUSPENDED) and not polled.to_disk]
-        held = _threads_of(on_nodes, depth)
+        held = _threads_of(on_nodes)
         for order in [order for order in self._orders if order.state == SENT]:
             waits = self.books.ledger.now_us - order.since_us < self.confirm_us
-            in_the_way = _is_in_the_way(order, jobs, held, depth)
+            in_the_way = _is_in_the_way(order, jobs, held)
             if self._has_effect(order, jobs):
                 self._orders.remove(order)
             elif waits and (order.seq, order.number) not in self.unsettled and not in_the_way:
@@ -318,6 +322,7 @@ class Driver:
                 continue
             running = self.books.ledger.running
             before = {job_id: running[job_id] for job_id in _jobs_of(order.action) if job_id in running}
+            self._touch(order.action)
             reason = self.books.act(order.action)
             if reason is not None:
                 self._refuse(order, f"stale: {reason}")
@@ -335,11 +340,16 @@ class Driver:
         tried_again = before is None and not started_by(order.action)
         if isinstance(outcome, str) and not tried_again and not isinstance(order.action, RejectJob):
             self.books.put_back(order.action, before or {})
+            self._touch(order.action)
             self._refuse(order, outcome)
             return
         if isinstance(outcome, Unsettled):
             self.unsettled.append((order.seq, order.number))
         self._orders.append(order._replace(state=SENT))
+
+    def _touch(self, action: Action) -> None:
+        if self._touched is not None:
+            self._touched.update([action.job_id] if isinstance(action, SetNote) else _jobs_of(action))
 
     def _refuse(self, order: Order, reason: str) -> None:
         self._refused.append(ActionRefused(order.seq, order.number, reason, started_by(order.action)))
@@ -351,7 +361,10 @@ class Driver:
             for job_id, count in books.restarts.items()
             if count and books.ledger.description(job_id) is not None
         }
-        self._store.save(books.inventory(), books.restarts, self._orders)
+        # Where slowdowns are measured, an action about one job changes what is known of its neighbours.
+        only = None if books.ledger.measured else self._touched
+        self._store.save(books.inventory(only), books.restarts, self._orders, only)
+        self._touched = set()
 
 
 def _jobs_of(action: Action) -> Iterator[int]:
@@ -363,16 +376,19 @@ def _jobs_of(action: Action) -> Iterator[int]:
         yield job_id
 
 
-def _threads_of(placed: Iterable[PolledJob | StartJob], depth: int) -> Layers:
-    """Return the threads of some jobs; a mask of 0 names none."""
-    return layers_of((run for each in placed for run in each.runs if run.mask), depth)
+def _threads_of(placed: Iterable[PolledJob]) -> dict[int, int]:
+    """Return the threads of some jobs by node; a mask of 0 names none."""
+    held: dict[int, int] = {}
+    for polled in placed:
+        for node, mask in each_mask(polled.runs):
+            held[node] = held.get(node, 0) | mask
+    return held
 
 
-def _is_in_the_way(order: Order, jobs: Mapping[int, PolledJob], held: Layers, depth: int) -> bool:
+def _is_in_the_way(order: Order, jobs: Mapping[int, PolledJob], held: Mapping[int, int]) -> bool:
     """Return whether a start that has not come true wants threads on which another job is seen."""
     late = [start for start in starts_of(order.action) if start.job_id in jobs and jobs[start.job_id].state == PENDING]
-    wanted = _threads_of(late, depth)
-    return minus(wanted, held) != wanted
+    return any(mask & held.get(node, 0) for start in late for node, mask in each_mask(start.runs))
 
 
 def _hide(job_id: int, jobs: dict[int, PolledJob], known: Snapshot) -> None:

@@ -96,6 +96,8 @@ def events_between(before: Snapshot, after: Snapshot, now_us: int, rules: Rules 
         found.append((0, _FAILED if node in after.down else _RETURNED, node, 0, event))
     for job_id in before.jobs.keys() | after.jobs.keys():
         was, polled = before.jobs.get(job_id), after.jobs.get(job_id)
+        if was is polled:
+            continue
         for number, (later, place, happened) in enumerate(_of_job(job_id, was, polled, now_us, rules)):
             found.append((later, place, job_id, number, happened))
     found.sort(key=lambda entry: entry[:4])

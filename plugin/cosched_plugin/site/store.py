@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,8 @@ from cosched_plugin.protocol.vocabulary import (
 from cosched_terminal.own_file import SQLITE_FILES, check_own, open_own
 
 VERSION: Final = 1
+_OF_JOBS: Final = ("running", "pending", "notes")
+_KINDS: Final = ("state", "orders", *_OF_JOBS)  # of rows
 BUSY_S: Final = 5.0
 IN_MEMORY: Final = ":memory:"
 _COUNT: Final = integer_reader(0)
@@ -73,7 +75,7 @@ class Store:
             except BaseException:
                 self._connection.close()
                 raise
-        self._rows: dict[tuple[str, str], object] = {}  # what the file holds
+        self._rows: dict[str, dict[str, object]] = {kind: {} for kind in _KINDS}  # what the file holds
 
     def _begin(self) -> None:
         """Make the tables of a new file; what is no store is found before anything is written."""
@@ -105,7 +107,8 @@ class Store:
         """Return what was saved last, with the nodes and beliefs of ``machine``; None where nothing was."""
         with self._errors():
             rows = self._connection.execute("SELECT kind, key, body FROM kept").fetchall()
-        self._rows = {(kind, key): None for kind, key, _ in rows}  # the next `save` writes all of them
+        for kind, key, _ in rows:
+            self._rows.setdefault(kind, {})[key] = None  # the next `save` writes all of them
         if not rows:
             return None
         try:
@@ -113,11 +116,26 @@ class Store:
         except (Fault, RemoteProtocolError, KeyError, TypeError, ValueError) as error:
             raise UsageError(f"{self._path}: it holds what no adapter of this version has written: {error}") from error
 
-    def save(self, welcome: Welcome, restarts: Mapping[int, int], orders: Sequence[Order]) -> None:
-        """Replace what is saved, in one transaction."""
-        rows = dict(_rows_of(welcome, restarts, orders))
-        changed = [(*place, _body(place[0], row)) for place, row in rows.items() if self._rows.get(place) != row]
-        gone = [key for key in self._rows if key not in rows]
+    def save(
+        self,
+        welcome: Welcome,
+        restarts: Mapping[int, int],
+        orders: Sequence[Order],
+        only: Collection[int | None] | None = None,
+    ) -> None:
+        """Replace what is saved, in one transaction; or ``only`` what is of some jobs (None: notes of none), state and orders."""
+        these = None if only is None else set(map(str, only))
+        rows: dict[str, dict[str, object]] = {kind: {} for kind in self._rows}
+        for kind, key, row in _rows_of(welcome, restarts, orders):
+            rows[kind][key] = row
+        changed, gone = [], []
+        for kind, found in rows.items():
+            before = self._rows[kind]
+            changed += [(kind, key, _body(kind, row)) for key, row in found.items() if before.get(key) != row]
+            keys: Iterable[str] = before
+            if these is not None and kind in _OF_JOBS:
+                keys = [key for key in before if key.partition(" ")[0] in these] if kind == "notes" else these
+            gone += [(kind, key) for key in keys if key in before and key not in found]
         if not changed and not gone:
             return
         with self._errors():
@@ -125,7 +143,10 @@ class Store:
             self._connection.executemany("DELETE FROM kept WHERE kind = ? AND key = ?", gone)
             self._connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", changed)
             self._connection.execute("COMMIT")
-        self._rows = rows
+        for kind, key in gone:
+            del self._rows[kind][key]
+        for kind, key, _ in changed:
+            self._rows[kind][key] = rows[kind][key]
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -143,17 +164,17 @@ class Store:
 
 def _rows_of(
     welcome: Welcome, restarts: Mapping[int, int], orders: Sequence[Order]
-) -> Iterator[tuple[tuple[str, str], object]]:
+) -> Iterator[tuple[str, str, object]]:
     """Yield what is saved, by kind and key."""
-    yield ("state", ""), (welcome.seq, welcome.now_us, welcome.down, welcome.wakes)
+    yield "state", "", (welcome.seq, welcome.now_us, welcome.down, welcome.wakes)
     for kind, items in (("running", welcome.running), ("pending", welcome.pending)):
         for item in items:
-            yield (kind, str(item.spec.id)), (item, restarts.get(item.spec.id, 0))
+            yield kind, str(item.spec.id), (item, restarts.get(item.spec.id, 0))
     for note in welcome.notes:
         # bytes, because values that are equal may differ: True and 1
-        yield ("notes", f"{note.job_id} {note.key}"), pack({"item": _write_field("notes", (note,))[0]})
+        yield "notes", f"{note.job_id} {note.key}", pack({"item": _write_field("notes", (note,))[0]})
     for order in orders:
-        yield ("orders", f"{order.seq} {order.number}"), order
+        yield "orders", f"{order.seq} {order.number}", order
 
 
 def _body(kind: str, row: Any) -> bytes:

@@ -8,7 +8,7 @@ import pickle
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -50,7 +50,7 @@ from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 from cosched_plugin.protocol.vocabulary import record
 from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.snapshots import PENDING, RUNNING, Snapshot
-from cosched_plugin.site.store import SENT, Order, Store
+from cosched_plugin.site.store import IN_MEMORY, SENT, Order, Store
 
 
 def draw_jobs(random: Random, count: int, mean_s: int = 20) -> list[tuple[JobSpec, int]]:
@@ -176,12 +176,27 @@ def trouble(random: Random, cluster: Cluster) -> None:
             job.spec = job.spec._replace(name=random.choice(("mesh", "fold")))
 
 
+class Compared(Store):
+    """A store that holds after each save what one would that is written as a whole each time."""
+
+    driver: Driver
+
+    def save(self, welcome: Welcome, restarts: Mapping[int, int], orders: Sequence[Order], *only: Any) -> None:
+        super().save(welcome, restarts, orders, *only)
+        whole = Store(IN_MEMORY)
+        whole.save(self.driver.books.inventory(), restarts, orders)
+        mine, its = [set(store._connection.execute("SELECT * FROM kept")) for store in (self, whole)]
+        whole.close()
+        assert mine == its
+
+
 @drawn(st.integers(0, 1 << 32), few=12, many=1_000)
 def test_nothing_is_contradictory_lost_or_told_twice(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     random = Random(seed)
     policy = random.choice(("fcfs", "easy", "conservative", "pausing", "pausing"))
     cluster = Cluster(draw_jobs(random, 40), random.choice((0, 90_000, SECOND_US)), Random(seed + 1))
-    driver = Driver(MACHINE, Store(str(tmp_path_factory.mktemp("d") / "store")), cluster)
+    store = Compared(str(tmp_path_factory.mktemp("d") / "store"))
+    driver = store.driver = Driver(MACHINE, store, cluster)
     driver.begin(0, cluster.look())
     scheduler: Scheduler | None = None
     for step in range(3_000):
