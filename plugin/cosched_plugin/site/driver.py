@@ -29,6 +29,8 @@ from cosched_plugin.protocol.messages import (
     Event,
     Events,
     JobEnded,
+    JobModified,
+    JobSubmitted,
     KillJob,
     RejectJob,
     RequeueJob,
@@ -109,9 +111,8 @@ class Driver:
         self._orders: list[Order] = []
         self._refused: list[ActionRefused] = []  # of the last answer, not told yet
         self._snapshot: Snapshot | None = None  # the last one, not told yet
-        self._touched: set[int | None] | None = (
-            None  # jobs of which something has changed since the last save; None: any
-        )
+        # Jobs of which something may have changed since the last save, with None for notes about none of them; None: all.
+        self._touched: set[int | None] | None = None
         self._asks = True  # a scheduler that has just begun has not been asked
         self._open: Events | None = None
         self._rounds = 0  # batches in a row that held nothing but refusals
@@ -174,7 +175,10 @@ class Driver:
 
     def _tell_books(self, events: Sequence[Event]) -> None:
         """Apply events to the books; what was refused is undone there already."""
-        self._touched = None
+        for event in events:
+            self._touch(
+                event.job.id if isinstance(event, JobSubmitted | JobModified) else getattr(event, "job_id", None)
+            )
         self.books.happen([event for event in events if not isinstance(event, ActionRefused)])
 
     def _advance(self, now_us: int) -> None:
@@ -187,10 +191,8 @@ class Driver:
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None:
             return []
-        self._touched = None
         refusals: list[Event] = []
         jobs = dict(snapshot.jobs)
-        known = self.books.snapshot()
         on_nodes = [polled for polled in jobs.values() if polled.state in (RUNNING, SUSPENDED) and not polled.to_disk]
         held = _threads_of(on_nodes)
         for order in [order for order in self._orders if order.state == SENT]:
@@ -200,15 +202,17 @@ class Driver:
                 self._orders.remove(order)
             elif waits and (order.seq, order.number) not in self.unsettled and not in_the_way:
                 for job_id in _jobs_of(order.action):
-                    _hide(job_id, jobs, known)
+                    _hide(job_id, jobs, self.books.polled(job_id))
             else:
                 self._orders.remove(order)
                 refusals += self._give_up(order, jobs, may_wait=not in_the_way)
         known = self.books.snapshot()
         self._leave_out(jobs, known)
         for job_id, polled in jobs.items():
-            if self.books.ledger.description(job_id) is not None:
+            counted = self.books.restarts.get(job_id, 0)
+            if polled.restarts != counted and self.books.ledger.description(job_id) is not None:
                 self.books.restarts[job_id] = polled.restarts
+                self._touch(job_id)
         events = events_between(known, snapshot._replace(jobs=jobs), self.books.ledger.now_us, self._rules)
         return [*refusals, *events]
 
@@ -255,17 +259,18 @@ class Driver:
         # Once more: no event says that it failed.
         if isinstance(order.action, ResumeJob | RejectJob | KillJob | RequeueJob):
             self._send(order._replace(since_us=self.books.ledger.now_us))
-            _hide(order.action.job_id, jobs, self.books.snapshot())
+            _hide(order.action.job_id, jobs, self.books.polled(order.action.job_id))
         late, seen = [], False
         for start in starts_of(order.action):
             if start.job_id in jobs and jobs[start.job_id].state == PENDING:
                 held = self._actuator.withdraw(start)
                 if held is None and may_wait:
                     seen = True
-                    _hide(start.job_id, jobs, self.books.snapshot())
+                    _hide(start.job_id, jobs, self.books.polled(start.job_id))
                     continue
                 jobs[start.job_id] = jobs[start.job_id]._replace(held=bool(held) or jobs[start.job_id].held)
                 self.books.take_back(start.job_id)
+                self._touch(start.job_id)
                 late.append(start.job_id)
         if seen:
             self._orders.append(order._replace(since_us=self.books.ledger.now_us))
@@ -322,7 +327,7 @@ class Driver:
                 continue
             running = self.books.ledger.running
             before = {job_id: running[job_id] for job_id in _jobs_of(order.action) if job_id in running}
-            self._touch(order.action)
+            self._touch(*_jobs_of(order.action), *([order.action.job_id] if isinstance(order.action, SetNote) else []))
             reason = self.books.act(order.action)
             if reason is not None:
                 self._refuse(order, f"stale: {reason}")
@@ -340,16 +345,18 @@ class Driver:
         tried_again = before is None and not started_by(order.action)
         if isinstance(outcome, str) and not tried_again and not isinstance(order.action, RejectJob):
             self.books.put_back(order.action, before or {})
-            self._touch(order.action)
+            self._touch(*_jobs_of(order.action))
             self._refuse(order, outcome)
             return
         if isinstance(outcome, Unsettled):
             self.unsettled.append((order.seq, order.number))
         self._orders.append(order._replace(state=SENT))
 
-    def _touch(self, action: Action) -> None:
+    def _touch(self, *job_ids: int | None) -> None:
+        if self.books.ledger.measured:  # a job that comes or goes changes what is known of its neighbours
+            self._touched = None
         if self._touched is not None:
-            self._touched.update([action.job_id] if isinstance(action, SetNote) else _jobs_of(action))
+            self._touched.update(job_ids)
 
     def _refuse(self, order: Order, reason: str) -> None:
         self._refused.append(ActionRefused(order.seq, order.number, reason, started_by(order.action)))
@@ -361,9 +368,7 @@ class Driver:
             for job_id, count in books.restarts.items()
             if count and books.ledger.description(job_id) is not None
         }
-        # Where slowdowns are measured, an action about one job changes what is known of its neighbours.
-        only = None if books.ledger.measured else self._touched
-        self._store.save(books.inventory(only), books.restarts, self._orders, only)
+        self._store.save(books.inventory(self._touched), books.restarts, self._orders, self._touched)
         self._touched = set()
 
 
@@ -391,12 +396,11 @@ def _is_in_the_way(order: Order, jobs: Mapping[int, PolledJob], held: Mapping[in
     return any(mask & held.get(node, 0) for start in late for node, mask in each_mask(start.runs))
 
 
-def _hide(job_id: int, jobs: dict[int, PolledJob], known: Snapshot) -> None:
+def _hide(job_id: int, jobs: dict[int, PolledJob], known: PolledJob | None) -> None:
     """Show a job as the books have it, unless it has ended: an order about it has not had its effect yet."""
     if job_id in jobs and jobs[job_id].state in END_STATES:
         return
-    if job_id in known.jobs:
-        if job_id in jobs:
-            jobs[job_id] = known.jobs[job_id]
-    else:
+    if known is None:
         jobs.pop(job_id, None)
+    elif job_id in jobs:
+        jobs[job_id] = known

@@ -110,6 +110,8 @@ class Cluster(Manager):
         self.not_before_us = {}
         self.failures = {}
         self._restarts: dict[int, int] = {}  # of jobs, at the last poll
+        # Jobs that run where they are known to: their record, what was known of them, and what followed. A cache.
+        self._settled: dict[int, tuple[SlurmJob, PolledJob, PolledJob]] = {}
         self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
         self._same: Mapping[tuple[str, str], int] = {}  # jobs that have not ended, by user and name
         self._books: Books | None = None  # of the driver
@@ -241,8 +243,8 @@ class Cluster(Manager):
                     polled[number] = waiting
                 if known is not None and was_there:  # it was placed, and has not started yet
                     self._occupy(known.spec, known.runs, room)
-            elif known is not None and was_there and (completes or self._is_there(job, known)):
-                polled[number] = self._polled_job(known.spec, job, known.runs)._replace(restarts=known.restarts)
+            elif known is not None and was_there and (there := self._where_known(number, job, known)) is not None:
+                polled[number] = there
                 self._occupy(known.spec, known.runs, room)
             elif job.state in ON_NODES or job.nodes:
                 moved.append((number, job, known))
@@ -253,6 +255,7 @@ class Cluster(Manager):
         self.comments = {number: text for number, text in self.comments.items() if number in self._by_slurm}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
         self._placed = {number: placed for number, placed in self._placed.items() if number in self.records}
+        self._settled = {number: kept for number, kept in self._settled.items() if number in self.records}
         self._found = {number: found for number, found in self._found.items() if number in self._by_slurm}
         self.down = self._out_of_service(self.polls.nodes, now_us // SECOND_US)
         return Snapshot(polled, self.down | taken)
@@ -333,6 +336,16 @@ class Cluster(Manager):
             return True
         good = all(job.state == "COMPLETED" for job in others)
         return bool(others) and ((kind == "afterok" and not good) or (kind == "afternotok" and good))
+
+    def _where_known(self, number: int, job: SlurmJob, known: PolledJob) -> PolledJob | None:
+        """Return a job that runs where it is known to; None if it is not there."""
+        kept = self._settled.get(number)
+        if kept is None or kept[0] is not job or kept[1] is not known:
+            if job.state != "COMPLETING" and not self._is_there(job, known):
+                return None
+            there = self._polled_job(known.spec, job, known.runs)._replace(restarts=known.restarts)
+            self._settled[number] = kept = job, known, there
+        return kept[2]
 
     def _is_there(self, job: SlurmJob, known: PolledJob) -> bool:
         """Return whether a job has the nodes that it is known to have, with the processes that it is known to have there."""

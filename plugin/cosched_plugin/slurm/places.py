@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, product
 from typing import Final, NamedTuple
 
@@ -51,6 +52,7 @@ class Places:
         self._chooses = chooses
         self._seen: tuple[object, ...] = ()
         self.nodes: list[SlurmNode] = []
+        self._kinds: list[tuple[SlurmNode, int]] = []  # alike ones, of which a site has few
         self.partitions: Mapping[str, SlurmPartition] = {}
         self.reservations: Sequence[Reservation] = ()
         self._order: list[int] = []  # Slurm's own, of the nodes
@@ -64,6 +66,11 @@ class Places:
         self.version, self._seen = self.version + 1, seen
         known = {node.name: node for node in (*self.nodes, *nodes) if node.name in self._numbers}
         self.nodes = [known[name] for name in self._numbers]
+        kinds: dict[SlurmNode, int] = {}
+        for number, node in enumerate(self.nodes):
+            kind = node._replace(name="", takes_jobs=None, reserved=False)
+            kinds[kind] = kinds.get(kind, 0) | 1 << number
+        self._kinds = list(kinds.items())
         self._order = [self._numbers[node.name] for node in nodes if node.name in self._numbers]
         self.partitions = {partition.name: partition for partition in partitions}
         self.reservations = reservations
@@ -152,14 +159,10 @@ class Places:
     def _layouts(self, job: SlurmJob, nodes: int) -> dict[Layout | str, int]:
         """Return some nodes by how a job would be laid out on them; in words what the others lack."""
         found: dict[Layout | str, int] = {}
-        by_shape: dict[tuple[object, ...], Layout | str] = {}
-        for number in numbers_in(nodes):
-            node = self.nodes[number]
-            shape = node.sockets, node.cores_per_socket, node.threads_per_core, node.memory_mb, node.resources
-            if shape not in by_shape:
-                by_shape[shape] = laid_out(job, node, even=self._even)
-            layout = by_shape[shape]
-            found[layout] = found.get(layout, 0) | 1 << number
+        for node, alike in self._kinds:
+            if nodes & alike:
+                layout = laid_out(job, node, even=self._even)
+                found[layout] = found.get(layout, 0) | nodes & alike
         return found
 
     def _open_to(self, job: SlurmJob, partition: str, now_s: int) -> int | str:
@@ -179,13 +182,13 @@ class Places:
         if not nodes:
             return f"the nodes of partition {partition} are reserved while it would run"
         for option, lacks in _LACKS.items():
-            nodes &= ~sum(1 << number for number in numbers_in(nodes) if lacks(job, self.nodes[number]))
+            nodes &= ~self._which(partial(lacks, job))
             if not nodes:
                 return f"no node of partition {partition} has what {option} asks for"
         return nodes
 
     def _in(self, partition: str) -> int:
-        return sum(1 << number for number, node in enumerate(self.nodes) if partition in node.partitions)
+        return self._which(lambda node: partition in node.partitions)
 
     def _kept_from(self, job: SlurmJob, now_s: int) -> int:
         """Return the nodes that reservations of others have while a job would run, if it began now."""
@@ -202,7 +205,10 @@ class Places:
         return self.bits(name for each in others for name in each.nodes)
 
     def _with(self, feature: str) -> int:
-        return sum(1 << number for number, node in enumerate(self.nodes) if feature in node.features)
+        return self._which(lambda node: feature in node.features)
+
+    def _which(self, fits: Callable[[SlurmNode], bool]) -> int:
+        return sum(alike for node, alike in self._kinds if fits(node))
 
     def _windows(self, nodes: int, count: int) -> Iterator[int]:
         """Yield the sets of so many of some nodes that are neighbours in Slurm's order."""
