@@ -1,49 +1,80 @@
-"""Record a short session of our own driver on a test bed: `python -m tests.plugin.slurm.record` writes recorded/easy.jsonl.gz.
+"""Record a short session of our own driver on a test bed: `python -m tests.plugin.slurm.record [RELEASE...]` writes recorded/easy-*.
 
 The driver runs in this process, so that its clock is recorded with what it asks and is answered. `test_recorded.py` gives a driver of
-today the same answers, and it must ask the same.
+today the same answers, and it must ask the same. What it asks depends on what answers take: for it only they take time.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
+import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from tests.plugin.slurm.bed import Bed, bed
+from tests.plugin.slurm.bed import RELEASES, Bed, bed
 
 from cosched_plugin.config import choose
 from cosched_plugin.site.driver import Outcome
 from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.poll_loop import Clock
 from cosched_plugin.site.store import Store
+from cosched_plugin.slurm import job_list, rest
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site
-from cosched_plugin.slurm.transport import HttpTransport, Reply
+from cosched_plugin.slurm.transport import HttpTransport, Reply, file_token
 from cosched_terminal.console import Log
 
-FILE = Path(__file__).parent / "recorded" / "easy.jsonl.gz"
+FOLDER = Path(__file__).parent / "recorded"
 TURN_S = 0.25
+
+
+class Taken:
+    """The monotonic clock of a driver for which only answers take time."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Let the driver measure by this clock what answers take."""
+        with patch.object(job_list, "time", self), patch.object(rest, "time", self):
+            yield
 
 
 class Recorded:
     """A transport and commands that write down what passes."""
 
     def __init__(self, one: Bed) -> None:
-        self.rest = HttpTransport(one.rest)
+        self.rest = HttpTransport(one.rest, file_token(str(one.token)) if one.token.exists() else None)
+        self.taken = Taken()
         self.commands = Commands("tick")
         self.rows: list[dict[str, Any]] = []
         self.texts: dict[str, int] = {}
 
     def call(self, method: str, target: str, body: object = None) -> Reply:
+        begun = time.monotonic()
         reply = self.rest.call(method, target, body)
-        row: dict[str, Any] = {"ask": [method, target, body], "status": reply.status, "sent": reply.sent}
+        took_s = round(time.monotonic() - begun, 6)
+        self.taken.now_s += took_s
+        row: dict[str, Any] = {
+            "ask": [method, target, body],
+            "took_s": took_s,
+            "status": reply.status,
+            "sent": reply.sent,
+        }
         if reply.text in self.texts:
             row["same_as"] = self.texts[reply.text]
         else:
@@ -89,18 +120,21 @@ def happen(one: Bed, begun: float) -> None:
     one.script("ctld-start")
 
 
-def main() -> None:
+def main(release: str) -> None:
     """Record one session."""
-    with bed() as one, tempfile.TemporaryDirectory() as folder:
-        import os  # noqa: PLC0415
-
+    file = FOLDER / f"easy-{release}.jsonl.gz"
+    with ExitStack() as stack:
+        one = stack.enter_context(bed(slurm=release))
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         os.environ.update(one.told)
         recorded, log = Recorded(one), Log("record")
-        polls = Polls(Rest(recorded, "v0.0.38"))
+        chosen = Rest(HttpTransport(one.rest, recorded.rest.token))
+        chosen.begin()
         now = [time.time()]
+        recorded.rows.append({"begin": now[0], "version": chosen.version})
+        polls = Polls(Rest(recorded, chosen.version))
+        stack.enter_context(recorded.taken.used())
         assert polls.poll(now[0])
-        recorded.rows.insert(0, {"begin": now[0]})
-        recorded.texts = {text: place + 1 for text, place in recorded.texts.items()}
         cluster = Cluster(polls, Site(partitions=("co",)), 1)
         clock = Clock(lambda: now[0])
         enforcer = Enforcer(
@@ -119,11 +153,11 @@ def main() -> None:
         thread.join(30)
         for row in one.jobs().values():
             print(row["job_id"], row["job_state"], row["nodes"], row["restart_cnt"])
-    FILE.parent.mkdir(exist_ok=True)
-    with gzip.GzipFile(FILE, "wb", compresslevel=9, mtime=0) as stream:
+    with gzip.GzipFile(file, "wb", compresslevel=9, mtime=0) as stream:
         stream.write("".join(json.dumps(row) + "\n" for row in recorded.rows).encode())
-    print(FILE, FILE.stat().st_size)
+    print(file, file.stat().st_size)
 
 
 if __name__ == "__main__":
-    main()
+    for each in sys.argv[1:] or RELEASES:
+        main(each)

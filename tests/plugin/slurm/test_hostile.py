@@ -71,7 +71,7 @@ VALUES = {
 @cache
 def recorded(kind: str, state: str) -> dict[str, Any]:
     """Return a record of a real Slurm that is in a state."""
-    with gzip.open(OWN / "easy.jsonl.gz", "rt") as stream:
+    with gzip.open(OWN / "easy-22.05.jsonl.gz", "rt") as stream:
         for row in map(json.loads, stream):
             for record in json.loads(row.get("text") or "{}").get(kind, ()):
                 if record.get("job_state") == state or record.get("state") == state:
