@@ -11,73 +11,52 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import ClassVar, Final
 
-from cosched_plugin.api import (
-    COMPANY,
-    UNRESERVED,
-    WHOLE_NODES,
-    Action,
-    Context,
-    Fairness,
-    Gate,
-    Gatekeeper,
-    JobSpec,
-    Matching,
-    Needs,
-    NodePlacement,
-    Occupancy,
-    Offer,
-    Running,
-    Seat,
-    SetNote,
-    View,
-    prices,
-    whole_nodes,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.planning.profile import NodeProfile, start_of
 from cosched_plugin.policies.planning.reservation import class_of_all
 
 NOTE: Final = "response"
 
 
-def expected_response_us(job_id: int, view: View) -> int | None:
+def expected_response_us(job_id: int, view: api.View) -> int | None:
     """Return the response time that was expected at submission; None if there is none."""
     value = view.note(job_id, NOTE)
     return value if isinstance(value, int) else None
 
 
-def delay_of(running: Running, view: View) -> float:
+def delay_of(running: api.Running, view: api.View) -> float:
     """Return a running job's present expected response time, divided by the one expected at submission, or by its estimate."""
     expected_us = expected_response_us(running.job.id, view) or running.job.estimate_us
     return (view.wall_us(view.expected_end(running)) - running.job.submit_us) / expected_us
 
 
-class Slack(Fairness):
+class Slack(api.Fairness):
     """A limit on delays: no job may respond later than expected at submission times ``factor``.
 
     The expected response time is the simulated one times ``adjust``: the paper's .75 accounts for two effects that the simulation
     leaves out, jobs that run in other slices and later co-location that makes all jobs faster (section 5.1).
     """
 
-    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
-    protocol_features: ClassVar[Needs] = frozenset({"notes"})
+    needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY})
+    protocol_features: ClassVar[api.Needs] = frozenset({"notes"})
 
     def __init__(self, *, factor: float = 1.5, adjust: float = 0.75) -> None:
         self.factor = factor
         self.adjust = adjust
 
-    def check(self, view: View) -> None:
+    def check(self, view: api.View) -> None:
         """Raise MachineError for a machine whose nodes differ: expected ends are computed from numbers of nodes."""
         class_of_all(view)
 
-    def limit(self, matching: Matching) -> Matching:
+    def limit(self, matching: api.Matching) -> api.Matching:
         """Return the matching, restricted by this limit."""
         return _FairMatching(matching, self)
 
 
-class _FairMatching(Matching):
+class _FairMatching(api.Matching):
     """A matching whose seats delay no job beyond its limit."""
 
-    def __init__(self, matching: Matching, slack: Slack) -> None:
+    def __init__(self, matching: api.Matching, slack: Slack) -> None:
         self._matching = matching
         self._slack = slack
         self._settled = matching.settled
@@ -87,42 +66,42 @@ class _FairMatching(Matching):
         """Return what the restricted matching returns."""
         return self._settled
 
-    def prepare(self, context: Context) -> Iterator[Action]:
+    def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the matching's own updates, and the expected response times of new jobs as notes."""
         yield from self._matching.prepare(context)
         view = context.view
         noted, queue, work = view.with_note(NOTE), view.queue, view.work
         if work.limited:
-            most = work.affordable(len(queue), prices.SIMULATION.units(1), prices.EXPECTATION_SHARE)
+            most = work.affordable(len(queue), api.prices.SIMULATION.units(1), api.prices.EXPECTATION_SHARE)
             queue = queue[:most]  # the others once they are near enough to the head
         new = [job for job in queue if job.id not in noted]
         if new:
-            work.pay(prices.SIMULATION, len(queue))
+            work.pay(api.prices.SIMULATION, len(queue))
             ends_us = dict(expected_ends(queue, view, context.footprints))
             for job in new:
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
                     expected_us = max(1, round(response_us * self._slack.adjust))
                     view.tell("expect", job=job.id, response_us=expected_us)
-                    yield SetNote(job.id, NOTE, expected_us)
+                    yield api.SetNote(job.id, NOTE, expected_us)
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a seat for ``offer``, co-located where that is fair, else alone."""
         return self._matching.seat(offer, context, _FairGate(gate, context, self._slack))
 
-    def may_host(self, job: JobSpec) -> bool:
+    def may_host(self, job: api.JobSpec) -> bool:
         """Tell whether other jobs may join ``job`` once it runs alone on its nodes."""
         return self._matching.may_host(job)
 
-    def has_hosts(self, view: View) -> bool:
+    def has_hosts(self, view: api.View) -> bool:
         """Tell whether there are running jobs that a pending job might join."""
         return self._matching.has_hosts(view)
 
-    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+    def join_candidates(self, context: api.Context, gate: api.Gatekeeper = api.UNRESERVED) -> Collection[int]:
         """Return the pending jobs that might join a running one."""
         return self._matching.join_candidates(context, gate)
 
-    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+    def join(self, job: api.JobSpec, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a fair seat for ``job`` on a running job's nodes."""
         return self._matching.join(job, context, _FairGate(gate, context, self._slack))
 
@@ -132,10 +111,10 @@ class _FairGate:
 
     __slots__ = ("_gate", "_jobs", "_placement", "_plan", "_slack", "_view", "_without")
 
-    def __init__(self, gate: Gate, context: Context, slack: Slack) -> None:
+    def __init__(self, gate: api.Gate, context: api.Context, slack: Slack) -> None:
         view, jobs = context.view, context.pending.jobs
         self._gate = gate
-        self._jobs: Sequence[JobSpec] = jobs
+        self._jobs: Sequence[api.JobSpec] = jobs
         if view.work.limited:  # jobs without an expected response are not protected, and delay no job before them
             noted = view.with_note(NOTE)
             self._jobs = jobs[: 1 + max((place for place, job in enumerate(jobs) if job.id in noted), default=-1)]
@@ -155,14 +134,14 @@ class _FairGate:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         return self._gate.may_hold(since_us, until_us, threads)
 
-    def admit(self, seat: Seat) -> bool:
+    def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat`` may be taken: a job alone on its nodes is always fair."""
         return (seat.sole is not None or self._is_fair(seat)) and self._gate.admit(seat)
 
-    def _is_fair(self, seat: Seat) -> bool:
+    def _is_fair(self, seat: api.Seat) -> bool:
         view = self._view
         simulations = 1 if self._plan is not None else 2
-        if not view.work.pay_in_full(prices.SIMULATION, simulations * len(self._jobs)):
+        if not view.work.pay_in_full(api.prices.SIMULATION, simulations * len(self._jobs)):
             return False  # not known now
         occupancies = seat.occupancies
         own = {occupancy.job_id: occupancy.end_us for occupancy in occupancies}
@@ -202,13 +181,13 @@ class _FairGate:
 
 
 def expected_ends(
-    jobs: Sequence[JobSpec], view: View, placement: NodePlacement, occupancies: Sequence[Occupancy] = ()
+    jobs: Sequence[api.JobSpec], view: api.View, placement: api.NodePlacement, occupancies: Sequence[api.Occupancy] = ()
 ) -> Iterator[tuple[int, int]]:
     """Yield when pending jobs would end, each started as early as the jobs before it allow and alone on its nodes.
 
     ``occupancies``: further decisions, treated as carried out. Jobs that the machine does not hold are left out.
     """
-    profile = NodeProfile(whole_nodes(view), placement, occupancies)
+    profile = NodeProfile(api.whole_nodes(view), placement, occupancies)
     for job in jobs:
         promise = profile.earliest(job)
         if promise is not None:

@@ -12,27 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from cosched_plugin.api import (
-    COUNTABLE,
-    DISK,
-    SECOND_US,
-    WHOLE_NODES,
-    Action,
-    ClassPolicy,
-    JobSpec,
-    Needs,
-    NodeSet,
-    Policy,
-    SetNote,
-    Slices,
-    UsageError,
-    View,
-    VirtualMachine,
-    WakeAt,
-    WholeNodesView,
-    nodes_of,
-    starts_of,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.turns import Bundle, Bundles, Room, fits_on_disk, following, from_disk, to_disk
 
 # The calendar of time slices: when each class of jobs has the machine (Scojo-PECT; G-LOMARC-TS paper, sections 4.7 and 5.1).
@@ -118,12 +98,12 @@ class Slice(NamedTuple):
         next_one = Slice(self.begin_us + (full + 1) * lengths.interval_us, kind == SHORT, kind, self.clocks_us)
         return next_one.ready_us(lengths) + missing_us - full * each_us
 
-    def note(self) -> SetNote:
+    def note(self) -> api.SetNote:
         """Return the decision that writes the slice as a note."""
-        return SetNote(None, NOTE, (self.begin_us, self.short, self.kind, *self.clocks_us))
+        return api.SetNote(None, NOTE, (self.begin_us, self.short, self.kind, *self.clocks_us))
 
 
-def present_slice(view: View) -> Slice | None:
+def present_slice(view: api.View) -> Slice | None:
     """Return the slice in the note; None if there is none yet."""
     match view.note(None, NOTE):
         case (int(begin_us), bool(short), int(kind), int(a), int(b), int(c)) if SHORT <= kind <= LONG:
@@ -143,17 +123,17 @@ LATEST_US: Final = (1 << 63) - 1
 _KINDS: Final = (SHORT, MEDIUM, LONG)
 
 
-class Classes(Slices):
+class Classes(api.Slices):
     """Slices for short, medium and long jobs.
 
     ``interval_s``: an interval; ``short_slice_s``: the slice of short jobs, where some are there at its beginning;
     ``medium_share``: the medium jobs' part of the rest; ``short_s``, ``medium_s``: the longest estimates of short and medium jobs.
     """
 
-    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, DISK})
-    protocol_features: ClassVar[Needs] = frozenset({"notes", "wakes", "suspend", "disk"})
+    needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.DISK})
+    protocol_features: ClassVar[api.Needs] = frozenset({"notes", "wakes", "suspend", "disk"})
     # A job that comes back takes no count of what was taken meanwhile
-    ignores: ClassVar[Needs] = frozenset({COUNTABLE})
+    ignores: ClassVar[api.Needs] = frozenset({api.COUNTABLE})
 
     def __init__(
         self,
@@ -165,22 +145,22 @@ class Classes(Slices):
         medium_s: float = 10_800.0,
     ) -> None:
         if short_s > medium_s:
-            raise UsageError(f"policy.slices.short_s: expected at most medium_s, {medium_s:g}, got {short_s:g}")
+            raise api.UsageError(f"policy.slices.short_s: expected at most medium_s, {medium_s:g}, got {short_s:g}")
         if short_slice_s >= interval_s:
-            raise UsageError(
+            raise api.UsageError(
                 f"policy.slices.short_slice_s: expected less than interval_s, {interval_s:g}, got {short_slice_s:g}"
             )
-        self._interval_us = round(interval_s * SECOND_US)
-        self._short_slice_us = round(short_slice_s * SECOND_US)
+        self._interval_us = round(interval_s * api.SECOND_US)
+        self._short_slice_us = round(short_slice_s * api.SECOND_US)
         self._medium_share = medium_share
-        self._short_us = round(short_s * SECOND_US)
-        self._medium_us = round(medium_s * SECOND_US)
+        self._short_us = round(short_s * api.SECOND_US)
+        self._medium_us = round(medium_s * api.SECOND_US)
 
-    def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
+    def divide(self, make: Callable[[], api.ClassPolicy]) -> api.Policy:
         """Return a policy that gives the machine to the classes in turn."""
         return Sliced(self, make)
 
-    def kind_of(self, job: JobSpec) -> int:
+    def kind_of(self, job: api.JobSpec) -> int:
         """Return the class of a job."""
         return SHORT if job.estimate_us <= self._short_us else MEDIUM if job.estimate_us <= self._medium_us else LONG
 
@@ -194,9 +174,9 @@ class Classes(Slices):
         lengths = Lengths(self._interval_us, self._short_slice_us, self._medium_share, switch_us)
         for kind in _KINDS:
             if lengths.progress_us(kind, short=True) == 0:
-                raise UsageError(
+                raise api.UsageError(
                     f"policy.slices: a slice of {CLASSES[kind]} jobs is not longer than the "
-                    f"{switch_us / SECOND_US:g} s that jobs take to come back from disk"
+                    f"{switch_us / api.SECOND_US:g} s that jobs take to come back from disk"
                 )
         return lengths
 
@@ -204,27 +184,27 @@ class Classes(Slices):
 class Sliced:
     """A policy for each class, and the slices in which the classes alternate."""
 
-    def __init__(self, slices: Classes, make: Callable[[], ClassPolicy]) -> None:
+    def __init__(self, slices: Classes, make: Callable[[], api.ClassPolicy]) -> None:
         """``make`` builds a policy: every class has one of its own, as policies keep caches."""
         self._slices = slices
         self._policies = tuple(make() for _ in _KINDS)
-        self._view: View | None = None
-        self._whole: WholeNodesView
-        self._machines: tuple[VirtualMachine, ...] = ()
+        self._view: api.View | None = None
+        self._whole: api.WholeNodesView
+        self._machines: tuple[api.VirtualMachine, ...] = ()
         self._lengths = slices.lengths(0)
         self._there: _Present  # a cache
         self._there_at = -1
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         """Yield the decisions of one pass."""
         if self._view is not view:
             for policy in self._policies:
                 policy.check(view)
             self._view = view
-            self._whole = WholeNodesView(view)
+            self._whole = api.WholeNodesView(view)
             self._there_at = -1
             self._lengths = self._slices.lengths(view.resume_us)
-            self._machines = tuple(VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
+            self._machines = tuple(api.VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
         if not view.queued and not view.running:
             return
         now_us = view.now_us
@@ -243,9 +223,9 @@ class Sliced:
             wakes = view.wakes()
             for at_us in (present.ready_us(self._lengths), present.end_us(self._lengths)):
                 if at_us > now_us and at_us not in wakes:
-                    yield WakeAt(at_us)
+                    yield api.WakeAt(at_us)
 
-    def _advance(self, present: Slice | None, view: View) -> Slice:
+    def _advance(self, present: Slice | None, view: api.View) -> Slice:
         """Return the slice of this instant."""
         now_us, lengths = view.now_us, self._lengths
         if present is None:
@@ -259,18 +239,18 @@ class Sliced:
             present = slice_at(now_us, present.clocks_us, lengths)
         return present
 
-    def _turn(self, view: View, present: Slice) -> Generator[Action, None, bool]:
+    def _turn(self, view: api.View, present: Slice) -> Generator[api.Action, None, bool]:
         """Yield the decisions of all classes; tell whether notes about guests changed, which may affect an earlier class."""
         yield from self._own(view, present)
         remembered = False
         for action in self._others(view, present):
             match action:
-                case SetNote(job_id=None):
+                case api.SetNote(job_id=None):
                     remembered = True
             yield action
         return remembered
 
-    def _own(self, view: View, present: Slice) -> Iterator[Action]:
+    def _own(self, view: api.View, present: Slice) -> Iterator[api.Action]:
         """Yield the decisions of the slice's class; jobs of other classes on nodes that it wants are preempted."""
         kind = present.kind
         others = [other for other in _KINDS if other != kind]
@@ -283,7 +263,7 @@ class Sliced:
                 yield from self._resume(group, kind, view)
         yield from self._decide_for(view, present, kind, others)
 
-    def _others(self, view: View, present: Slice) -> Iterator[Action]:
+    def _others(self, view: api.View, present: Slice) -> Iterator[api.Action]:
         """Yield the decisions for jobs of the other classes on nodes without jobs."""
         lengths = self._lengths
         for kind in _KINDS:
@@ -295,7 +275,7 @@ class Sliced:
             longer = [other for other in _KINDS if other > kind and other != present.kind]
             yield from self._decide_for(view, present, kind, longer)
 
-    def _guests(self, kind: int, yielding: Collection[int], view: View) -> tuple[NodeSet, NodeSet]:
+    def _guests(self, kind: int, yielding: Collection[int], view: api.View) -> tuple[api.NodeSet, api.NodeSet]:
         """Return the nodes that jobs of the ``yielding`` classes leave to a class, and those where jobs of others stay.
 
         The manager may have put jobs of two classes on one node.
@@ -311,9 +291,9 @@ class Sliced:
                         leave |= group.nodes
                     else:
                         stay |= group.nodes
-        return NodeSet(leave & ~(stay | there[kind].held)), NodeSet(stay)
+        return api.NodeSet(leave & ~(stay | there[kind].held)), api.NodeSet(stay)
 
-    def _resume(self, group: Bundle, kind: int, view: View) -> Iterator[Action]:
+    def _resume(self, group: Bundle, kind: int, view: api.View) -> Iterator[api.Action]:
         """Resume jobs that share nodes, all of them or none, where no job of another class is."""
         there = self._present(view).on_nodes
         room = Room()
@@ -323,7 +303,7 @@ class Sliced:
         if room.admits(group.nodes):
             yield from from_disk(group, view)
 
-    def _decide_for(self, view: View, present: Slice, kind: int, yielding: Collection[int]) -> Iterator[Action]:
+    def _decide_for(self, view: api.View, present: Slice, kind: int, yielding: Collection[int]) -> Iterator[api.Action]:
         """Yield the decisions of a class's policy, for which jobs of the ``yielding`` classes are preempted."""
         machine = self._machines[kind]
         if not machine.populated:
@@ -335,18 +315,18 @@ class Sliced:
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),
-            NodeSet(open_nodes),
+            api.NodeSet(open_nodes),
             lambda at_us: present.wall_us(kind, at_us, now_us, lengths),
         )
         policy = self._policies[kind]
         # Where there is no empty node, jobs join others in their own slice only.
         join_candidates = machine.free_nodes or (open_nodes and kind == present.kind)
         for action in policy.decide(machine) if join_candidates else policy.prepare(machine):
-            for start in starts_of(action):
-                yield from self._clear(nodes_of(start.runs), kind, view)
+            for start in api.starts_of(action):
+                yield from self._clear(api.nodes_of(start.runs), kind, view)
             yield action
 
-    def _clear(self, nodes: NodeSet, kind: int, view: View) -> Iterator[Action]:
+    def _clear(self, nodes: api.NodeSet, kind: int, view: api.View) -> Iterator[api.Action]:
         """Yield the preemption of all jobs of other classes, and of their groups, that are on ``nodes``."""
         if not nodes & ~self._whole.free_nodes:
             return
@@ -356,14 +336,14 @@ class Sliced:
                     if group.nodes & nodes:
                         yield from to_disk(group, view)
 
-    def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Bundle]:
+    def _groups(self, view: api.View, kind: int, *, on_disk: bool) -> Sequence[Bundle]:
         """Return the jobs of a class by id, grouped where they share nodes: those on nodes, or those on disk that may come back."""
         there = self._present(view)
         if not on_disk:
             return there.on_nodes[kind].members
         return [group for group in there.on_disk[kind].members if not any(running.held for running in group.jobs)]
 
-    def _present(self, view: View) -> _Present:
+    def _present(self, view: api.View) -> _Present:
         """Return the started jobs."""
         version = view.version
         if self._there_at != version:

@@ -6,18 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from cosched_plugin.api import (
-    Action,
-    NodeSet,
-    ResumeJob,
-    Rotation,
-    Running,
-    SetRotation,
-    SuspendJob,
-    Turn,
-    View,
-    each_node,
-)
+from cosched_plugin import api
 
 # The order of turns: by number, one round after the other.
 
@@ -83,8 +72,8 @@ class Members(Generic[Member]):
 class Bundle(NamedTuple):
     """Jobs that share nodes, so that they leave them, and come back, together."""
 
-    jobs: Sequence[Running]
-    nodes: NodeSet
+    jobs: Sequence[api.Running]
+    nodes: api.NodeSet
 
 
 class Bundles(Members[Bundle]):
@@ -92,14 +81,14 @@ class Bundles(Members[Bundle]):
 
     __slots__ = ()
 
-    def add(self, running: Running, nodes: NodeSet) -> None:
+    def add(self, running: api.Running, nodes: api.NodeSet) -> None:
         """Enter a job on its nodes; jobs come by id."""
         bundle = Bundle([running], nodes)
         if nodes & self.held:
             apart: list[Bundle] = []
             for other in self.members:
                 if other.nodes & bundle.nodes:
-                    bundle = Bundle([*other.jobs, *bundle.jobs], NodeSet(other.nodes | bundle.nodes))
+                    bundle = Bundle([*other.jobs, *bundle.jobs], api.NodeSet(other.nodes | bundle.nodes))
                 else:
                     apart.append(other)
             self.members = apart
@@ -113,35 +102,35 @@ class Bundles(Members[Bundle]):
 # turns of seconds: all jobs stay in memory, and a scheduler that is late holds up none of them.
 
 
-def to_disk(bundle: Bundle, view: View) -> Iterator[Action]:
+def to_disk(bundle: Bundle, view: api.View) -> Iterator[api.Action]:
     """Suspend jobs that share nodes to disk: all of them, or none if the disks have no room for their memory."""
     if fits_on_disk(bundle, view):
         for running in bundle.jobs:
             if running.suspended_us is not None:
-                yield ResumeJob(running.job.id)  # it was suspended on its nodes
-            yield SuspendJob(running.job.id, to_disk=True)
+                yield api.ResumeJob(running.job.id)  # it was suspended on its nodes
+            yield api.SuspendJob(running.job.id, to_disk=True)
 
 
-def fits_on_disk(bundle: Bundle, view: View) -> bool:
+def fits_on_disk(bundle: Bundle, view: api.View) -> bool:
     """Tell whether the disks of their nodes have room for the memory of all these jobs, and the manager has suspended none of them."""
     if any(running.held for running in bundle.jobs):
         return False
     wanted: dict[int, int] = {}
     for running in bundle.jobs:
-        for node, processes in each_node(running.runs) if running.job.memory_mb else ():
+        for node, processes in api.each_node(running.runs) if running.job.memory_mb else ():
             wanted[node] = wanted.get(node, 0) + processes * running.job.memory_mb
     return all(megabytes <= view.free_swap_mb[node] for node, megabytes in wanted.items())
 
 
-def from_disk(bundle: Bundle, view: View) -> Iterator[Action]:
+def from_disk(bundle: Bundle, view: api.View) -> Iterator[api.Action]:
     """Resume jobs that share nodes, all of them or none; where the manager has put one in another's place, one after the other."""
     if _any_overlap(bundle):
         for running in bundle.jobs:
             if view.may_resume(view.running[running.job.id]):
-                yield ResumeJob(running.job.id)
+                yield api.ResumeJob(running.job.id)
     elif all(view.may_resume(running) for running in bundle.jobs):
         for running in bundle.jobs:
-            yield ResumeJob(running.job.id)
+            yield api.ResumeJob(running.job.id)
 
 
 def _any_overlap(bundle: Bundle) -> bool:
@@ -153,7 +142,7 @@ def _any_overlap(bundle: Bundle) -> bool:
     return False
 
 
-def let_run(turns: tuple[Turn, ...], view: View) -> Iterator[Action]:
+def let_run(turns: tuple[api.Turn, ...], view: api.View) -> Iterator[api.Action]:
     """Let the manager take these turns from the next quantum on, if it would take others."""
-    if view.rotation != Rotation(turns):
-        yield SetRotation(view.quantum + 1, turns)
+    if view.rotation != api.Rotation(turns):
+        yield api.SetRotation(view.quantum + 1, turns)

@@ -28,30 +28,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from cosched_plugin.api import (
-    COMPANY,
-    COUNTABLE,
-    CUT_SHORT,
-    FIXED_RUN_TIMES,
-    FOOTPRINTS,
-    PROMISES,
-    UNRESERVED,
-    Action,
-    Backfill,
-    Context,
-    Ints,
-    JobSpec,
-    NoteValue,
-    PendingJobs,
-    Seat,
-    SetNote,
-    View,
-    WakeAt,
-    is_plain,
-    nodes_view,
-    prices,
-    whole_nodes,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.backfilling.compression import CountedJobs, MovableJobs, QueueColumns, TurnBudget
 from cosched_plugin.policies.planning.placed_profile import PlacedProfile
 from cosched_plugin.policies.planning.profile import (
@@ -83,22 +60,22 @@ class ReservationTable:
     )  # fmt: skip
     reserved = None  # every job has a promise
 
-    def __init__(self, profile: Profile, running: Profile, pending: list[JobSpec]) -> None:
+    def __init__(self, profile: Profile, running: Profile, pending: list[api.JobSpec]) -> None:
         """``profile`` and ``running``: what running jobs leave free; plans change the first, the second stays as it is."""
         self.profile = profile
         self._running = running
         self._last_running = running  # of the pass before
         self.pending = pending
         self.promises: dict[int, Promise] = {}
-        self.jobs: dict[int, JobSpec] = {}  # jobs that have a promise
-        self.before: dict[int, NoteValue] = {}  # the notes of jobs that have got another promise in this pass
+        self.jobs: dict[int, api.JobSpec] = {}  # jobs that have a promise
+        self.before: dict[int, api.NoteValue] = {}  # the notes of jobs that have got another promise in this pass
         self._columns = QueueColumns(len(pending))
         self.cut = False  # the work allowed was spent before every job that could had moved
         self._unfinished = False  # the same, or before every job had a promise
         self._freed: list[Change] = []  # what has become free since the last compression
         self._new: list[int] = []  # places of jobs that came with a promise for which nothing is reserved yet
 
-    def restore(self, view: View) -> None:
+    def restore(self, view: api.View) -> None:
         """Enter the promises in notes, in queue order; where one cannot be kept, a new one."""
         notes = {job_id: note for job_id, note in view.notes(NOTE).items() if isinstance(note, tuple)}
         places = [place for place, job in enumerate(self.pending) if job.id in notes] if notes else []
@@ -111,7 +88,7 @@ class ReservationTable:
         self._columns.unsure[places] = True
         self._reserve_all(view)
 
-    def follow(self, pending: list[JobSpec], running: Profile, view: View) -> bool:
+    def follow(self, pending: list[api.JobSpec], running: Profile, view: api.View) -> bool:
         """Advance to the present; tell whether all promises can be kept. ``running``: what running jobs leave free now."""
         self.before.clear()
         self._take_new(self._take_queue(pending, view.now_us), view)
@@ -122,7 +99,7 @@ class ReservationTable:
         self._freed += [change for change in changes if change.amount > 0]
         return self._reserve_new(view)
 
-    def renew(self, profile: Profile, view: View) -> None:
+    def renew(self, profile: Profile, view: api.View) -> None:
         """Keep the promises, in queue order, as far as possible; ``profile``: what running jobs leave free now."""
         self.profile = profile
         self._new.clear()
@@ -150,14 +127,14 @@ class ReservationTable:
         if not self._unfinished:
             return None
         first_us = self.next_start_us(now_us)
-        return now_us + prices.RETRY_US if first_us is None else first_us
+        return now_us + api.prices.RETRY_US if first_us is None else first_us
 
     def next_start_us(self, now_us: int) -> int | None:
         """Return the first later instant that is promised to a job; None if there is none."""
         # The promise of a job that waits for an overdue one moves by a microsecond at every pass.
         return self._columns.first_after(now_us + 1)
 
-    def changed(self) -> list[tuple[int, NoteValue, Promise | None]]:
+    def changed(self) -> list[tuple[int, api.NoteValue, Promise | None]]:
         """Return (job id, noted promise, promise) of the pending jobs whose promise has changed, in queue order."""
         before, promises = self.before, self.promises
         if not before:
@@ -186,7 +163,7 @@ class ReservationTable:
         self.pending = pending
         self._columns.remove(places)
 
-    def promise(self, view: View) -> None:
+    def promise(self, view: api.View) -> None:
         """Promise all jobs without a promise their earliest start, in queue order; none to a job that the nodes cannot hold."""
         for place in self._columns.unpromised():
             if view.work.spent:
@@ -194,7 +171,7 @@ class ReservationTable:
                 return
             self._promise(place, view)
 
-    def compress(self, view: View) -> None:
+    def compress(self, view: api.View) -> None:
         """Put every job at its earliest start given all others, sweep after sweep, until none moves or the work allowed is done."""
         number = len(self.pending)
         budget = TurnBudget(view.work)
@@ -218,13 +195,13 @@ class ReservationTable:
         if self.cut:
             self._pull_to_now(view)
 
-    def compress_to_now(self, view: View) -> None:
+    def compress_to_now(self, view: api.View) -> None:
         """Promise the present to every job that can start now; all other promises stay as they are."""
         self._freed.clear()
         self._unfinished = False
         self.cut = not self._pull_to_now(view) and view.work.limited
 
-    def _pull_to_now(self, view: View) -> bool:
+    def _pull_to_now(self, view: api.View) -> bool:
         """Promise the present to each job in queue order, sweep after sweep, until none can start now or the work allowed is done.
 
         Return whether none can.
@@ -250,7 +227,7 @@ class ReservationTable:
 
     # The promises of the jobs that the seat starts are lifted while it is examined, and must be back when this returns, whatever the
     # answer.
-    def admit(self, seat: Seat) -> bool:
+    def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat`` breaks none of the promises made to jobs that it does not start."""
         if seat.sole is not None:
             return True  # it is as promised, or takes more nodes while there are enough for all (low load)
@@ -311,7 +288,7 @@ class ReservationTable:
         self._freed.append(self._exchange(place, old, new))
         return True
 
-    def _promise(self, place: int, view: View) -> None:
+    def _promise(self, place: int, view: api.View) -> None:
         """Promise the earliest possible start; none to a job that the nodes in service cannot hold."""
         if view.work.spent:
             self._unfinished = True
@@ -320,17 +297,17 @@ class ReservationTable:
         promise = self.profile.earliest(job)
         # A job that cannot be held is not paid for: it would take work from others at every pass
         if promise is not None:
-            view.work.pay(prices.PROMISE)
+            view.work.pay(api.prices.PROMISE)
             self.profile.reserve(job, promise)
             self.before.setdefault(job.id, view.note(job.id, NOTE))
             self._enter(place, promise)
 
-    def _needs(self, jobs: Iterable[JobSpec]) -> tuple[Ints, Ints]:
+    def _needs(self, jobs: Iterable[api.JobSpec]) -> tuple[api.Ints, api.Ints]:
         """Return how much each job needs, and for how long."""
         needs, spans_us = np.array([self.profile.need(job) for job in jobs], np.int64).reshape(-1, 2).T
         return needs, spans_us
 
-    def _reserve_all(self, view: View) -> None:
+    def _reserve_all(self, view: api.View) -> None:
         """Reserve what was promised, in queue order, in a profile without promises; where it cannot be kept, a new promise."""
         columns = self._columns
         places = columns.promised()
@@ -342,7 +319,7 @@ class ReservationTable:
             self._promise(places[done], view)
             done += 1
 
-    def _take_new(self, places: Sequence[int], view: View) -> None:
+    def _take_new(self, places: Sequence[int], view: api.View) -> None:
         """Enter the noted promises of jobs that are new in the queue; nothing is reserved for them yet."""
         for place in places:
             job = self.pending[place]
@@ -352,7 +329,7 @@ class ReservationTable:
                 self._columns.unsure[place] = True
                 self._new.append(place)
 
-    def _reserve_new(self, view: View) -> bool:
+    def _reserve_new(self, view: api.View) -> bool:
         """Reserve what was promised to jobs that are new in the queue; tell whether it can be kept."""
         for place in self._new:
             job = self.pending[place]
@@ -379,7 +356,7 @@ class ReservationTable:
         self._freed.append(Change(start_us, start_us + int(columns.spans_us[place]), 0))
         columns.forget(place)
 
-    def _take_queue(self, pending: list[JobSpec], now_us: int) -> Sequence[int]:
+    def _take_queue(self, pending: list[api.JobSpec], now_us: int) -> Sequence[int]:
         """Take over the present queue; return the places of new jobs. Jobs that have left release their part of the profile."""
         old = self.pending
         self.pending = pending
@@ -393,7 +370,7 @@ class ReservationTable:
             self._give_back(old[place], place, now_us)
         return self._columns.rearrange(came_from)
 
-    def _give_back(self, job: JobSpec, place: int, now_us: int) -> None:
+    def _give_back(self, job: api.JobSpec, place: int, now_us: int) -> None:
         """Forget a job that has left the queue, and release its part of the profile from now on."""
         promise = self.promises.pop(job.id, None)
         if promise is None:
@@ -406,25 +383,25 @@ class ReservationTable:
             self._freed.append(Change(max(start_us, now_us), end_us, 0))
 
 
-class Conservative(Backfill):
+class Conservative(api.Backfill):
     """A reservation for every job."""
 
     starts_only: ClassVar[bool] = False  # compression moves a promise to the present or not at all
-    needs = frozenset({FIXED_RUN_TIMES})
-    provides = frozenset({COMPANY, PROMISES})
+    needs = frozenset({api.FIXED_RUN_TIMES})
+    provides = frozenset({api.COMPANY, api.PROMISES})
     protocol_features = frozenset({"notes"})
-    ignores = frozenset({COUNTABLE})  # promises are about threads and memory
+    ignores = frozenset({api.COUNTABLE})  # promises are about threads and memory
 
     def __init__(self) -> None:
         self._last: ReservationTable | None = None  # a cache: the table of the last pass, as the notes describe it
         self._interventions = 0  # of the manager, by then
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the starts that are due or possible, then the promises that are new or earlier."""
         while context.view.queued and (yield from self._pass(context)):
             pass
 
-    def _pass(self, context: Context) -> Generator[Action, None, bool]:
+    def _pass(self, context: api.Context) -> Generator[api.Action, None, bool]:
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more.
 
         That is so where a start was not planned, or where a pending job might join those that were started.
@@ -451,16 +428,16 @@ class Conservative(Backfill):
         self._last = table
         return len(table.pending) < queued and not context.matching.settled
 
-    def _wake_for_rest(self, table: ReservationTable, view: View) -> Iterator[Action]:
+    def _wake_for_rest(self, table: ReservationTable, view: api.View) -> Iterator[api.Action]:
         """Yield a wake at which to continue where the work allowed was not enough, and the note that says so."""
         present_us = view.wall_us(view.now_us)
-        if table.cut and view.note(None, CUT_SHORT) != present_us:
-            yield SetNote(None, CUT_SHORT, present_us)
+        if table.cut and view.note(None, api.CUT_SHORT) != present_us:
+            yield api.SetNote(None, api.CUT_SHORT, present_us)
         again_us = table.unfinished_us(view.now_us) if view.work.limited else None
         if self.starts_only and again_us is None:
             again_us = table.next_start_us(view.now_us)  # perhaps no running job ends then
         if again_us is not None and "wakes" in view.features and view.wall_us(again_us) not in view.wakes():
-            yield WakeAt(view.wall_us(again_us))
+            yield api.WakeAt(view.wall_us(again_us))
 
 
 class ConservativeStarts(Conservative):
@@ -473,16 +450,16 @@ class ConservativeStarts(Conservative):
     starts_only: ClassVar[bool] = True
 
 
-def _note_promises(table: ReservationTable, view: View) -> Iterator[Action]:
+def _note_promises(table: ReservationTable, view: api.View) -> Iterator[api.Action]:
     """Yield notes of the promises that are new or earlier."""
     changed = table.changed()
     if view.trace is not None:
         _tell_promises(changed, view)
     for job_id, _, promise in changed:
-        yield SetNote(job_id, NOTE, promise)
+        yield api.SetNote(job_id, NOTE, promise)
 
 
-def _tell_promises(changed: Sequence[tuple[int, NoteValue, Promise | None]], view: View) -> None:
+def _tell_promises(changed: Sequence[tuple[int, api.NoteValue, Promise | None]], view: api.View) -> None:
     """Record in the trace the promises that are gone, new, or later than before."""
     for job_id, before, promise in changed:
         if promise is None:
@@ -491,7 +468,7 @@ def _tell_promises(changed: Sequence[tuple[int, NoteValue, Promise | None]], vie
             view.tell("promise", job=job_id, start_us=view.wall_us(start_of(promise)))
 
 
-def _table_of(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> ReservationTable:
+def _table_of(pending: list[api.JobSpec], context: api.Context, last: ReservationTable | None) -> ReservationTable:
     """Return the promises made so far, with new ones for those that cannot be kept; ``last``: the table of the last pass."""
     view = context.view
     profile = _profile_maker(pending, context, last)
@@ -505,36 +482,40 @@ def _table_of(pending: list[JobSpec], context: Context, last: ReservationTable |
     return table
 
 
-def _profile_maker(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> Callable[[], Profile]:
+def _profile_maker(
+    pending: list[api.JobSpec], context: api.Context, last: ReservationTable | None
+) -> Callable[[], Profile]:
     """Return the maker of a profile of what running jobs leave free: the simplest kind that is exact."""
     view, placement = context.view, context.placement
-    if FOOTPRINTS in placement.provides:
-        return partial(NodeProfile, whole_nodes(view), context.footprints)
+    if api.FOOTPRINTS in placement.provides:
+        return partial(NodeProfile, api.whole_nodes(view), context.footprints)
     if placement.counts:
         if view.counts and _are_plain(pending, view, last, CountProfile):
             return partial(CountProfile, view, placement)
-        nodes = nodes_view(view)
+        nodes = api.nodes_view(view)
         if nodes is not None and nodes.cores_per_node and _are_plain(pending, view, last, FullNodeProfile):
             return partial(FullNodeProfile, nodes, placement)
     return partial(PlacedProfile, view, placement)
 
 
-def _are_plain(pending: list[JobSpec], view: View, last: ReservationTable | None, kind: type[CountProfile]) -> bool:
+def _are_plain(
+    pending: list[api.JobSpec], view: api.View, last: ReservationTable | None, kind: type[CountProfile]
+) -> bool:
     """Tell whether counting is exact for all jobs; a profile of this ``kind`` was made only where it was."""
     jobs = pending
     if last is not None and type(last.profile) is kind and pending[: len(last.pending)] == last.pending:
         jobs = pending[len(last.pending) :]  # the others are known, and running jobs were among them
-    elif not all(is_plain(job.job) for job in view.running.values()):
+    elif not all(api.is_plain(job.job) for job in view.running.values()):
         return False  # also on whole nodes: a start must not change how the next pass plans
-    return all(map(is_plain, jobs))
+    return all(map(api.is_plain, jobs))
 
 
-def _is_news(promise: Promise, before: NoteValue) -> bool:
+def _is_news(promise: Promise, before: api.NoteValue) -> bool:
     """Tell whether a promise is the first, or later than the one before, which could not be kept."""
     return not isinstance(before, tuple) or start_of(promise) > start_of(before)
 
 
-def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Generator[Action, None, bool]:
+def _start_due(context: api.Context, table: ReservationTable, *, join: bool) -> Generator[api.Action, None, bool]:
     """Yield the starts of the jobs whose promised start has come. A started job keeps its place in the profile.
 
     Returns False if a start was not as planned: a co-located start, or a start of the first pending job beside running ones, which
@@ -555,27 +536,27 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
         if promise is not None and start_of(promise) == now_us:
             offer = table.profile.offer(job, promise)
         first = place == len(started)
-        gate = UNRESERVED if first else table
-        seat: Seat | None = None
+        gate = api.UNRESERVED if first else table
+        seat: api.Seat | None = None
         if offer is not None:
             # A settled matching examines no other job, and the queue may be long.
             gone = set(started)
             queue = [job] if matching.settled else [other for at, other in enumerate(pending) if at not in gone]
-            seat = matching.seat(offer, context.over(PendingJobs(queue)), gate)
+            seat = matching.seat(offer, context.over(api.PendingJobs(queue)), gate)
         elif first and join:
             if promise is None and table.profile.never(job):
                 yield rejection(job, view)
                 return False
             if matching.alone:
                 continue
-            seat = matching.join(job, context.over(PendingJobs(pending[place:])), gate)
+            seat = matching.join(job, context.over(api.PendingJobs(pending[place:])), gate)
         if seat is None:
             continue
         for job_id in seat.job_ids:
             note = view.note(job_id, NOTE)
             view.explain(job_id, partial(_reason, note, view, due=seat is offer))
             if note is not None:
-                yield SetNote(job_id, NOTE, None)  # kept; if the job comes back, the old promise no longer holds
+                yield api.SetNote(job_id, NOTE, None)  # kept; if the job comes back, the old promise no longer holds
         yield from seat.decisions
         if seat is not offer:
             return False
@@ -585,7 +566,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
     return True
 
 
-def _reason(note: NoteValue, view: View, *, due: bool) -> dict[str, object]:
+def _reason(note: api.NoteValue, view: api.View, *, due: bool) -> dict[str, object]:
     """Return why a job starts: its promised start has come (``due``), or it is co-located and starts earlier."""
     promised_us = start_of(note) if isinstance(note, tuple) else view.now_us
     reason = "promise" if due or promised_us == view.now_us else "company"

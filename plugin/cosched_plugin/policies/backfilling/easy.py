@@ -6,23 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterator
 from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
-from cosched_plugin.api import (
-    COMPANY,
-    UNRESERVED,
-    Action,
-    Backfill,
-    Context,
-    Gatekeeper,
-    JobSpec,
-    Order,
-    PendingJobs,
-    Queue,
-    View,
-    is_plain,
-    prices,
-    short_or_narrow,
-    snapshot_now,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.orders import Shortest
 from cosched_plugin.policies.planning.reservation import (
     Reservation,
@@ -51,7 +35,7 @@ class Counting:
 
     __slots__ = ("_candidates", "_changes", "_entered", "_extra", "_otherwise", "_shadow_us", "_version")
 
-    def __init__(self, candidates: Order | None, otherwise: Callable[[Context], Iterator[Action]]) -> None:
+    def __init__(self, candidates: api.Order | None, otherwise: Callable[[api.Context], Iterator[api.Action]]) -> None:
         """``candidates`` orders the jobs that may overtake the first; None: in order of arrival.
 
         ``otherwise`` is the pass for a queue whose first job the nodes in service do not hold: then counting does not decide.
@@ -65,7 +49,7 @@ class Counting:
         self._shadow_us = 0  # when the first job will start
         self._extra = 0  # extra threads then
 
-    def starts(self, queue: Queue, context: Context) -> Iterator[Action]:
+    def starts(self, queue: api.Queue, context: api.Context) -> Iterator[api.Action]:
         """Return the starts of a pass over a queue that is not empty."""
         view = context.view
         free, now_us = view.free_threads, view.now_us
@@ -73,7 +57,7 @@ class Counting:
         if self._version == view.version and self._changes == queue.changes and view.releases[0][0] > now_us:
             new = view.arrived
             if len(new) == queue.entered - self._entered:
-                found = short_or_narrow(new, free, self._shadow_us - now_us, self._extra)
+                found = api.short_or_narrow(new, free, self._shadow_us - now_us, self._extra)
                 self._entered = queue.entered
                 return self._overtake(found, free, self._shadow_us, self._extra, queue, context) if found else _NOTHING
         head = queue.first()
@@ -86,11 +70,11 @@ class Counting:
         self._remember(view, queue, *shadow)
         return _NOTHING
 
-    def _remember(self, view: View, queue: Queue, shadow_us: int, extra: int) -> None:
+    def _remember(self, view: api.View, queue: api.Queue, shadow_us: int, extra: int) -> None:
         self._version, self._changes, self._entered = view.version, queue.changes, queue.entered
         self._shadow_us, self._extra = shadow_us, extra
 
-    def _in_order(self, queue: Queue, context: Context) -> Iterator[Action]:
+    def _in_order(self, queue: api.Queue, context: api.Context) -> Iterator[api.Action]:
         """Yield the starts of the first jobs, then those of the jobs that may overtake."""
         view, placement = context.view, context.placement
         while queue:
@@ -107,8 +91,8 @@ class Counting:
             yield placement.start(head, view)
 
     def _overtake(
-        self, found: list[JobSpec], free: int, shadow_us: int, extra: int, queue: Queue, context: Context
-    ) -> Iterator[Action]:
+        self, found: list[api.JobSpec], free: int, shadow_us: int, extra: int, queue: api.Queue, context: api.Context
+    ) -> Iterator[api.Action]:
         """Yield the starts of the jobs in ``found`` that leave the first job its start and its threads; ``free`` threads are."""
         view, placement = context.view, context.placement
         if self._candidates is not None and len(found) > 1:
@@ -129,21 +113,21 @@ class Counting:
         self._remember(view, queue, shadow_us, extra)
 
 
-_NOTHING: Iterator[Action] = iter(())
+_NOTHING: Iterator[api.Action] = iter(())
 _processes = attrgetter("processes")
 
 
-class _Counts(Backfill):
+class _Counts(api.Backfill):
     """A backfill with a pass of its own for the case in which the number of free threads tells which jobs fit."""
 
-    provides = frozenset({COMPANY})
+    provides = frozenset({api.COMPANY})
 
     def __init__(self) -> None:
         # A cache: a context, and the queue of its view where `_by_numbers`.
-        self._context: Context | None = None
-        self._queue: Queue | None = None
+        self._context: api.Context | None = None
+        self._queue: api.Queue | None = None
 
-    def _counted(self, context: Context) -> Queue | None:
+    def _counted(self, context: api.Context) -> api.Queue | None:
         """Return the queue where counting threads is enough for all of it; None where the general pass has to look."""
         if self._context is not context:
             self._context = context
@@ -155,7 +139,7 @@ class _Counts(Backfill):
 class NoBackfill(_Counts):
     """Start jobs in queue order until one does not fit."""
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Return the starts of the jobs at the head of the queue that fit."""
         queue = None if context.view.work.limited else self._counted(context)
         if queue is None:
@@ -163,12 +147,12 @@ class NoBackfill(_Counts):
         return _counted_in_order(queue, context) if queue else _NOTHING
 
 
-def _in_order(context: Context) -> Iterator[Action]:
+def _in_order(context: api.Context) -> Iterator[api.Action]:
     if context.view.queued:
         yield from start_in_order(context.over(context.arranged()))
 
 
-def _counted_in_order(queue: Queue, context: Context) -> Iterator[Action]:
+def _counted_in_order(queue: api.Queue, context: api.Context) -> Iterator[api.Action]:
     view, placement = context.view, context.placement
     while queue:
         head = queue.first()
@@ -185,24 +169,24 @@ class Easy(_Counts):
     ``candidates`` orders these: None keeps queue order (EASY, Lifka 1995), shortest first is SJBF (Tsafrir et al. 2007).
     """
 
-    candidates: ClassVar[Order | None] = None
+    candidates: ClassVar[api.Order | None] = None
 
     def __init__(self) -> None:
         super().__init__()
         self._counting = Counting(self.candidates, self._passes)
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""
         queue = self._counted(context)
         if queue is None:
             return self._passes(context)
         return self._counting.starts(queue, context) if queue else _NOTHING
 
-    def _passes(self, context: Context) -> Iterator[Action]:
+    def _passes(self, context: api.Context) -> Iterator[api.Action]:
         while context.view.queued and (yield from self._pass(context)):
             pass
 
-    def _pass(self, context: Context) -> Generator[Action, None, bool]:
+    def _pass(self, context: api.Context) -> Generator[api.Action, None, bool]:
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         if context.matching.alone and not _any_fits(context.view):
             return False  # in any order
@@ -221,7 +205,7 @@ class Easy(_Counts):
         more = yield from self._backfill(_Look(blocked, others, join_candidates, gate), context)
         return more or blocked.more
 
-    def _backfill(self, look: _Look, context: Context) -> Generator[Action, None, bool]:
+    def _backfill(self, look: _Look, context: api.Context) -> Generator[api.Action, None, bool]:
         """Yield the starts of candidates that do not delay the reserved job; tell whether a further scan may find more."""
         view, matching, reservation = context.view, context.matching, look.blocked.reservation
         present = context  # without the jobs started since
@@ -234,7 +218,7 @@ class Easy(_Counts):
             may_join = job.id in look.join_candidates
             if job.id in started or (job.processes > free and not may_join):
                 continue
-            if not view.work.pay(prices.CANDIDATE):
+            if not view.work.pay(api.prices.CANDIDATE):
                 break
             seat = backfill_seat(job, present, reservation, may_join=may_join)
             if seat is None:
@@ -248,28 +232,28 @@ class Easy(_Counts):
             free = view.free_threads
         return bool(started) and _may_find_more(look, matching.settled and context.placement.settled(view))
 
-    def _look_again(self, look: _Look, context: Context) -> _Look:
+    def _look_again(self, look: _Look, context: api.Context) -> _Look:
         """Return the scan with all jobs that may join a running job: a job that could join none may join one just started."""
-        join_candidates = context.matching.join_candidates(context, UNRESERVED)
+        join_candidates = context.matching.join_candidates(context, api.UNRESERVED)
         others = self._arrange(_candidates(look.blocked, join_candidates), context.view)
-        return _Look(look.blocked, others, join_candidates, UNRESERVED)
+        return _Look(look.blocked, others, join_candidates, api.UNRESERVED)
 
-    def _arrange(self, others: list[JobSpec], view: View) -> list[JobSpec]:
+    def _arrange(self, others: list[api.JobSpec], view: api.View) -> list[api.JobSpec]:
         return others if self.candidates is None else self.candidates.arrange(others, view)
 
 
 class Sjbf(Easy):
     """EASY whose backfilled jobs are taken shortest estimate first."""
 
-    candidates: ClassVar[Order | None] = Shortest()
+    candidates: ClassVar[api.Order | None] = Shortest()
 
 
 class _Blocked(NamedTuple):
     """The queue when its first job is blocked."""
 
-    pending: PendingJobs  # the first of them has the reservation
-    behind: list[JobSpec]  # the others
-    fitting: list[JobSpec]  # the jobs for which enough threads are free
+    pending: api.PendingJobs  # the first of them has the reservation
+    behind: list[api.JobSpec]  # the others
+    fitting: list[api.JobSpec]  # the jobs for which enough threads are free
     reservation: Reservation
     more: bool  # whether a job that no node in service holds alone may join one that has started
 
@@ -278,13 +262,13 @@ class _Look(NamedTuple):
     """The candidates for backfilling."""
 
     blocked: _Blocked
-    others: list[JobSpec]  # in the order of examination
+    others: list[api.JobSpec]  # in the order of examination
     join_candidates: Collection[int]  # those of them that `gate` lets join a running job
-    gate: Gatekeeper
+    gate: api.Gatekeeper
 
 
 # A trace has to name what the general pass looks at, so there is no fast pass with one.
-def _by_numbers(context: Context) -> bool:
+def _by_numbers(context: api.Context) -> bool:
     """Tell whether counting threads is enough: first come, first served, on any threads, each job alone."""
     view = context.view
     return (
@@ -297,12 +281,12 @@ def _by_numbers(context: Context) -> bool:
     )
 
 
-def _any_fits(view: View) -> bool:
+def _any_fits(view: api.View) -> bool:
     """Tell whether there are threads enough for some pending job, or a job can never start and must be rejected."""
     return not view.any_threads or any(map(view.free_threads.__ge__, map(_processes, view.queue)))
 
 
-def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | bool]:
+def _start_until_blocked(context: api.Context) -> Generator[api.Action, None, _Blocked | bool]:
     """Yield starts in queue order until a job is blocked; return it with its reservation.
 
     If no job may start before it, tell whether a further scan may find more (`_Blocked.more`).
@@ -331,12 +315,12 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
         # The nodes in service cannot hold this job, so there is nothing to reserve. The next job becomes the head. The check
         # at this one is not charged to those behind it: else jobs that could start might never be looked at.
         view.work.refund(left)
-        context = context.over(PendingJobs(behind))
+        context = context.over(api.PendingJobs(behind))
         passed_over += 1
         reason = "overtake"
 
 
-def _tell_reservation(blocked: _Blocked, context: Context) -> None:
+def _tell_reservation(blocked: _Blocked, context: api.Context) -> None:
     """Record the reservation in the trace, where there are candidates that it may hold back."""
     view = context.view
     if view.trace is not None and (blocked.fitting or context.matching.join_candidates(context)):
@@ -344,24 +328,24 @@ def _tell_reservation(blocked: _Blocked, context: Context) -> None:
         view.tell("reserve", job=head.id, shadow_us=view.wall_us(blocked.reservation.shadow_us))
 
 
-def _join_gate(reservation: Reservation, context: Context) -> Gatekeeper:
+def _join_gate(reservation: Reservation, context: api.Context) -> api.Gatekeeper:
     """Return the gate for the search for jobs that may join a running one.
 
     A job that the reservation lets join no running job may still join one that starts in this pass (`Easy._look_again`). Where the
     work is limited, or not every job gets a look, the same jobs have to get one in either case.
     """
-    return reservation if context.placement.counts and not context.view.work.limited else UNRESERVED
+    return reservation if context.placement.counts and not context.view.work.limited else api.UNRESERVED
 
 
-def _promising(blocked: _Blocked, join_candidates: Collection[int], context: Context) -> list[JobSpec]:
+def _promising(blocked: _Blocked, join_candidates: Collection[int], context: api.Context) -> list[api.JobSpec]:
     """Return the candidates for which the placement may have a place."""
     others = _candidates(blocked, join_candidates)
     if context.placement.counts:
         return others
-    return context.promising(others, blocked.reservation.with_head(snapshot_now(context.view)))
+    return context.promising(others, blocked.reservation.with_head(api.snapshot_now(context.view)))
 
 
-def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[JobSpec]:
+def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[api.JobSpec]:
     """Return the jobs that might start before the reserved one: on free nodes, or beside a running job."""
     if not join_candidates:
         return blocked.fitting
@@ -371,23 +355,23 @@ def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[Job
 
 def _may_find_more(look: _Look, parts_settled: bool) -> bool:
     """Tell whether the starts may allow others: the head, or a job refused before, may have another place now."""
-    return not (parts_settled and look.blocked.reservation.settled and all(map(is_plain, look.others)))
+    return not (parts_settled and look.blocked.reservation.settled and all(map(api.is_plain, look.others)))
 
 
 # Starting every pending job that has a place, in queue order, without a reservation for those that have none.
 
 
-class Skip(Backfill):
+class Skip(api.Backfill):
     """Jobs start in queue order; one that has no place is passed over, however often: a large job may wait for long."""
 
-    provides = frozenset({COMPANY})
+    provides = frozenset({api.COMPANY})
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the starts of the pending jobs that have a place."""
         while context.view.queued and (yield from self._pass(context)):
             pass
 
-    def _pass(self, context: Context) -> Generator[Action, None, bool]:
+    def _pass(self, context: api.Context) -> Generator[api.Action, None, bool]:
         """Yield the starts of one scan of the queue; tell whether there were any: another job may have a place now."""
         view, matching = context.view, context.matching
         pending = context.arranged()
@@ -401,7 +385,7 @@ class Skip(Backfill):
             if by_count and job.processes > view.free_threads:
                 reason = "skip"
                 continue
-            if not view.work.pay(prices.CANDIDATE):
+            if not view.work.pay(api.prices.CANDIDATE):
                 break
             seat = seat_now(job, present)
             if seat is not None:

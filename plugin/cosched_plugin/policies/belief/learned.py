@@ -8,21 +8,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from cosched_plugin.api import (
-    PAIR_BELIEF,
-    WHOLE_PPM,
-    Believer,
-    Beside,
-    Changes,
-    Floats,
-    JobColumns,
-    JobFacts,
-    Needs,
-    NoteValue,
-    PairModel,
-    Running,
-    View,
-)
+from cosched_plugin import api
 
 # What is remembered of measured slowdowns: sums by pair of applications, and by user of an application.
 #
@@ -61,7 +47,7 @@ class Sum(NamedTuple):
 Sums: TypeAlias = dict[tuple[str, str], Sum]
 
 
-def application(job: JobFacts) -> str:
+def application(job: api.JobFacts) -> str:
     """Return what a job is an instance of: its name, or else its user; empty where it has neither."""
     if job.name:
         return job.name[:_MOST_NAME]
@@ -73,7 +59,7 @@ class Memory:
 
     __slots__ = ("pairs", "strikes", "users")
 
-    def __init__(self, note: NoteValue = None) -> None:
+    def __init__(self, note: api.NoteValue = None) -> None:
         """Read a note; one of another form counts as none."""
         self.pairs: Sums = {}  # by application and the one beside it: slowdowns of the first
         self.users: Sums = {}  # by application and user: by how much the user's jobs are slower than others of the application
@@ -88,7 +74,7 @@ class Memory:
                 sums[names[one], names[other]] = Sum(*of)
         self.strikes = {names[one]: count for one, count in zip(*[iter(strikes)] * 2, strict=True)}
 
-    def note(self, most: int) -> NoteValue:
+    def note(self, most: int) -> api.NoteValue:
         """Return the note, with ``most`` pairs and as many users at most: those that were written last."""
         pairs, users, strikes = (dict([*table.items()][-most:]) for table in (self.pairs, self.users, self.strikes))
         names = {name: None for key in [*pairs, *users] for name in key} | dict.fromkeys(strikes)
@@ -100,10 +86,10 @@ class Memory:
         struck = tuple([item for name, count in strikes.items() for item in (place[cast(str, name)], cast(int, count))])
         return (tuple(names), *flat, struck)
 
-    def learn(self, job: JobFacts, other: str, slowdown_ppm: int) -> None:
+    def learn(self, job: api.JobFacts, other: str, slowdown_ppm: int) -> None:
         """Add a measured slowdown of ``job`` beside jobs of the application ``other``."""
         own = application(job)
-        value = round(log(slowdown_ppm / WHOLE_PPM) * MICRO)
+        value = round(log(slowdown_ppm / api.WHOLE_PPM) * MICRO)
         known = self.pairs.get((own, other), Sum())
         user = (own, job.user[:_MOST_NAME])
         its = self.users.get(user, Sum())
@@ -132,11 +118,11 @@ class Memory:
         return True
 
 
-def _is_memory(note: NoteValue) -> bool:
+def _is_memory(note: api.NoteValue) -> bool:
     """Tell whether a note has the form that `Memory.note` gives it."""
     if type(note) is not tuple or list(map(type, note)) != [tuple] * 4:
         return False
-    names, pairs, users, strikes = cast("tuple[tuple[NoteValue, ...], ...]", note)
+    names, pairs, users, strikes = cast("tuple[tuple[api.NoteValue, ...], ...]", note)
     if not {*map(type, names)} <= {str} or not {*map(type, (*pairs, *users, *strikes))} <= {int}:
         return False
     places = [*pairs[::5], *pairs[1::5], *users[::5], *users[1::5], *strikes[::2]]
@@ -160,8 +146,8 @@ class Estimates(NamedTuple):
     """Logarithms of slowdowns, and their standard errors: [application, the one beside it], the last row and column for any other."""
 
     applications: tuple[str, ...]
-    means: Floats
-    errors: Floats
+    means: api.Floats
+    errors: api.Floats
 
 
 def estimate(pairs: Mapping[tuple[str, str], Sum]) -> Estimates:
@@ -213,7 +199,7 @@ _MIX: Final = 0x9E3779B97F4A7C15  # splitmix64's: ids that follow each other are
 _WORD: Final = (1 << 64) - 1
 
 
-class LearnedPairs(PairModel):
+class LearnedPairs(api.PairModel):
     """Slowdowns by estimate: with an error added, or, of a job that is on trial, with the error taken off.
 
     What else is known of pairs, such as whether both fit into the memory of a node, is as the site says.
@@ -229,7 +215,7 @@ class LearnedPairs(PairModel):
         *,
         errors: float,
         trials: int,
-        given: PairModel | None,
+        given: api.PairModel | None,
     ) -> None:
         """``users``: by how much the logarithm is larger, by application and user."""
         self._index = {name: number for number, name in enumerate(estimates.applications)}
@@ -255,24 +241,24 @@ class LearnedPairs(PairModel):
         """Tell whether the constraints on bounds and memory apply: where the site's model says so."""
         return self._given is not None and self._given.by_usage
 
-    def compete(self, job: JobFacts, other: JobFacts) -> bool:
+    def compete(self, job: api.JobFacts, other: api.JobFacts) -> bool:
         """Tell whether the two compete for parts of a CPU, as the site's model says."""
         return self._given is not None and self._given.compete(job, other)
 
-    def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:
+    def own(self, job: api.JobFacts, cpus: int, cores: int) -> float | None:
         """Return the job's slowdown by itself, as the site's model says."""
         return None if self._given is None else self._given.own(job, cpus, cores)
 
-    def spread(self, job: JobFacts) -> float | None:
+    def spread(self, job: api.JobFacts) -> float | None:
         """Return the ratio of the job's run times beside its best neighbour and alone on all cores of its nodes, below 1; else None."""
         spread = float(self._spreads[self._is_tried(job)][self._place(job)])
         return exp(spread) if spread < 0.0 else None
 
-    def knows(self, job: JobFacts) -> bool:
+    def knows(self, job: api.JobFacts) -> bool:
         """Tell whether the job has a name or a user."""
         return bool(application(job))
 
-    def slowdown(self, job: JobFacts, other: JobFacts) -> float:
+    def slowdown(self, job: api.JobFacts, other: api.JobFacts) -> float:
         """Return the estimate for a job beside another one."""
         table = self._tables[self._is_tried(job) or self._is_tried(other)]
         here = self._place(job)
@@ -280,12 +266,12 @@ class LearnedPairs(PairModel):
         value = float(table[here, self._place(other)]) + (user - float(self._spreads[self._is_tried(job)][here]))
         return exp(min(max(value, 0.0), _MOST))
 
-    def beside(self, job: JobFacts, others: JobColumns) -> Beside:
+    def beside(self, job: api.JobFacts, others: api.JobColumns) -> api.Beside:
         """Return the larger slowdown of ``job`` and each of the others."""
         jobs = others.jobs
         places = np.array([self._place(other) for other in jobs], dtype=np.int64)
         tried = np.array([self._is_tried(other) for other in jobs], dtype=np.bool_)
-        users: Floats | float = 0.0
+        users: api.Floats | float = 0.0
         if self._users:
             users = np.array([self._users.get((application(other), other.user), 0.0) for other in jobs])
         here, is_tried = self._place(job), self._is_tried(job)
@@ -296,30 +282,30 @@ class LearnedPairs(PairModel):
         slowdowns = np.array([exp(value) for value in logs.tolist()])  # bit-identical to `slowdown`
         given = self._given
         if given is None or not given.by_usage:
-            return Beside(slowdowns, np.zeros(len(jobs), dtype=np.bool_))
-        return Beside(slowdowns, given.beside(job, others).compete)
+            return api.Beside(slowdowns, np.zeros(len(jobs), dtype=np.bool_))
+        return api.Beside(slowdowns, given.beside(job, others).compete)
 
-    def _place(self, job: JobFacts) -> int:
+    def _place(self, job: api.JobFacts) -> int:
         return self._index.get(application(job), len(self._index))
 
-    def _is_tried(self, job: JobFacts) -> bool:
+    def _is_tried(self, job: api.JobFacts) -> bool:
         return bool(self._trials) and (job.id * _MIX & _WORD) >> 32 < (1 << 32) // self._trials
 
 
-class Learned(Believer):
+class Learned(api.Believer):
     """Learns from the slowdowns that the manager measures of jobs beside others of one application."""
 
     note: ClassVar[str] = NOTE
-    provides: ClassVar[Needs] = frozenset({PAIR_BELIEF})
+    provides: ClassVar[api.Needs] = frozenset({api.PAIR_BELIEF})
 
     def __init__(self, *, trials: int = 20, errors: float = 0.75, most_pairs: int = 1_000) -> None:
         self._trials = trials
         self._errors = errors
         self._most = most_pairs
-        self._read: NoteValue = False  # a cache: a note, and the model in it
+        self._read: api.NoteValue = False  # a cache: a note, and the model in it
         self._model: LearnedPairs | None = None
 
-    def remember(self, changes: Changes, view: View) -> NoteValue:
+    def remember(self, changes: api.Changes, view: api.View) -> api.NoteValue:
         """Add measured slowdowns."""
         note = view.note(None, NOTE)
         memory: Memory | None = None
@@ -331,7 +317,7 @@ class Learned(Believer):
             memory.learn(running.job, beside.pop(), running.measured_ppm)
         return note if memory is None else memory.note(self._most)
 
-    def pairs(self, view: View) -> PairModel | None:
+    def pairs(self, view: api.View) -> api.PairModel | None:
         """Return the model that follows from the note."""
         note = view.note(None, NOTE)
         if self._model is None or note is not self._read:
@@ -353,7 +339,7 @@ class Learned(Believer):
         return self._model
 
 
-def _neighbours(running: Running, view: View) -> list[Running]:
+def _neighbours(running: api.Running, view: api.View) -> list[api.Running]:
     """Return the running jobs that share nodes with one."""
     nodes_by_job = view.nodes_by_job
     nodes = nodes_by_job[running.job.id]

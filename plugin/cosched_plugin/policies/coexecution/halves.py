@@ -11,55 +11,22 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from math import inf
 from typing import ClassVar, Final, NamedTuple, cast
 
-from cosched_plugin.api import (
-    COMPANY,
-    EVERYTHING,
-    HALVES,
-    THREADS,
-    UNRESERVED,
-    Action,
-    Backfill,
-    Context,
-    Gate,
-    JobSpec,
-    Layers,
-    Needs,
-    NodeSet,
-    Offer,
-    PairModel,
-    PendingJobs,
-    Placement,
-    Run,
-    Running,
-    Snapshot,
-    ThreadMask,
-    View,
-    bits_of,
-    lowest_threads,
-    may_meet,
-    nodes_of,
-    prices,
-    running_with_note,
-    runs_from,
-    snapshot_at,
-    snapshot_now,
-    stretch,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
 
 # What a site believes of spread jobs: run times over those of the same jobs alone on all cores of their nodes (compact).
 
 
-def ratio_alone(job: JobSpec, model: PairModel | None) -> float:
+def ratio_alone(job: api.JobSpec, model: api.PairModel | None) -> float:
     """Return the run time of a spread job without neighbours over its compact one; 1 if nothing is known of it."""
     spread = None if model is None or not model.knows(job) else model.spread(job)
     return 1.0 if spread is None else spread
 
 
-def ratio_beside(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:
+def ratio_beside(job: api.JobSpec, other: api.JobSpec, model: api.PairModel | None) -> float:
     """Return the run time of a spread job beside another one over its compact one; inf if nothing is known of the two."""
-    if model is None or not (may_meet(job, model) and may_meet(other, model)):
+    if model is None or not (api.may_meet(job, model) and api.may_meet(other, model)):
         return inf
     spread = model.spread(job)
     slowdown = model.slowdown(job, other)
@@ -77,11 +44,11 @@ NOTE: Final = "spread"  # of a tenant: its expected run time among its neighbour
 class Tenant(NamedTuple):
     """A spread job, with the nodes whose other half is open."""
 
-    job: JobSpec
+    job: api.JobSpec
     per_node: int  # processes
     ratio: float  # expected run time among its present neighbours over the compact one
-    lower: NodeSet  # nodes whose lower half is open
-    upper: NodeSet
+    lower: api.NodeSet  # nodes whose lower half is open
+    upper: api.NodeSet
 
     @property
     def open(self) -> int:
@@ -92,7 +59,7 @@ class Tenant(NamedTuple):
 class OpenNodes(NamedTuple):
     """The nodes on which a job may start."""
 
-    empty: NodeSet
+    empty: api.NodeSet
     tenants: Sequence[Tenant]  # those with an open half beside them, by job
 
 
@@ -104,9 +71,9 @@ class Sides:
     def __init__(self, halves: NodeHalves) -> None:
         self.halves = halves
         # Caches: the nodes that were open last, the nodes of running jobs, and the threads of processes on a half.
-        self._known: tuple[View, int, int, Layers, OpenNodes] | None = None
-        self._nodes: dict[int, tuple[Sequence[Run], NodeSet]] = {}
-        self._masks: dict[tuple[int, bool], ThreadMask] = {}
+        self._known: tuple[api.View, int, int, api.Layers, OpenNodes] | None = None
+        self._nodes: dict[int, tuple[Sequence[api.Run], api.NodeSet]] = {}
+        self._masks: dict[tuple[int, bool], api.ThreadMask] = {}
         cores, whole = halves.cores, halves.whole
         threads = range(halves.node.threads)
         if cores > 1:
@@ -117,14 +84,14 @@ class Sides:
             self._lower = [thread for thread in threads if thread < whole]
             self._upper = [thread for thread in threads if whole <= thread < 2 * whole]
 
-    def mask(self, processes: int, *, upper: bool) -> ThreadMask:
+    def mask(self, processes: int, *, upper: bool) -> api.ThreadMask:
         """Return the hardware threads of a number of processes on the lower or the upper half of a node."""
         mask = self._masks.get((processes, upper))
         if mask is None:
             mask = self._masks[processes, upper] = self.halves.mask(processes, upper=upper)
         return mask
 
-    def open_nodes(self, snapshot: Snapshot, planned: Sequence[Offer] = ()) -> OpenNodes:
+    def open_nodes(self, snapshot: api.Snapshot, planned: Sequence[api.Offer] = ()) -> OpenNodes:
         """Return the empty nodes, and the open halves beside running and ``planned`` jobs, as expected at the snapshot's instant."""
         view, at_us, free = snapshot.view, snapshot.at_us, snapshot.free
         known = self._known
@@ -133,14 +100,14 @@ class Sides:
             self._known = None if planned else known
         return known[4]
 
-    def _find(self, snapshot: Snapshot, planned: Sequence[Offer]) -> OpenNodes:
+    def _find(self, snapshot: api.Snapshot, planned: Sequence[api.Offer]) -> OpenNodes:
         view, at_us, free = snapshot.view, snapshot.at_us, snapshot.free
         closed = _of_other_slots(view, at_us)
-        empty = NodeSet(_all_of(free, range(len(free))) & ~closed)
+        empty = api.NodeSet(_all_of(free, range(len(free))) & ~closed)
         if not self.halves.half:
             return OpenNodes(empty, ())
-        lower = NodeSet(_all_of(free, self._lower) & ~(empty | closed))
-        upper = NodeSet(_all_of(free, self._upper) & ~(empty | closed))
+        lower = api.NodeSet(_all_of(free, self._lower) & ~(empty | closed))
+        upper = api.NodeSet(_all_of(free, self._upper) & ~(empty | closed))
         if not (lower or upper):
             return OpenNodes(empty, ())
         present = [each for each in view.running.values() if at_us == view.now_us or view.expected_end(each) > at_us]
@@ -149,7 +116,7 @@ class Sides:
             nodes = 0 if running.on_disk else self.nodes_of(running)
             taken, twice = taken | nodes, twice | (taken & nodes)
         # Where a manager has put two jobs on one half, the other half stays closed: a job there has one neighbour on a node.
-        lower, upper = NodeSet(lower & ~twice), NodeSet(upper & ~twice)
+        lower, upper = api.NodeSet(lower & ~twice), api.NodeSet(upper & ~twice)
         here = {running.job.id for running in present}
         tenants = []
         for running in running_tenants(view):
@@ -157,58 +124,60 @@ class Sides:
             if running.job.id in here and (lower | upper) & nodes:
                 tenants.append(_tenant(running.job, running.runs, ratio_of(running, view), (lower, upper), nodes))
         for offer in planned:
-            nodes = nodes_of(offer.runs)
+            nodes = api.nodes_of(offer.runs)
             if (lower | upper) & nodes and offer.end_us > at_us and self.is_spread(offer.runs):
                 tenants.append(_tenant(offer.job, offer.runs, offer.factor, (lower, upper), nodes))
         return OpenNodes(empty, tenants)
 
-    def nodes_of(self, running: Running) -> NodeSet:
+    def nodes_of(self, running: api.Running) -> api.NodeSet:
         """Return the nodes of a running job."""
         known = self._nodes.get(running.job.id)
         if known is None or known[0] is not running.runs:
             if len(self._nodes) > 10_000:
                 self._nodes.clear()
-            known = self._nodes[running.job.id] = (running.runs, nodes_of(running.runs))
+            known = self._nodes[running.job.id] = (running.runs, api.nodes_of(running.runs))
         return known[1]
 
-    def is_spread(self, runs: Sequence[Run]) -> bool:
+    def is_spread(self, runs: Sequence[api.Run]) -> bool:
         """Tell whether a job leaves a half of each of its nodes to others."""
         return all(self.halves.on_one_side(run.mask) for run in runs)
 
 
-def _tenant(job: JobSpec, runs: Sequence[Run], ratio: float, halves: tuple[NodeSet, NodeSet], nodes: NodeSet) -> Tenant:
+def _tenant(
+    job: api.JobSpec, runs: Sequence[api.Run], ratio: float, halves: tuple[api.NodeSet, api.NodeSet], nodes: api.NodeSet
+) -> Tenant:
     """Return a spread job with those of the open lower and upper ``halves`` that are on its nodes."""
     most = max([run.processes for run in runs])
-    return Tenant(job, most, ratio, NodeSet(halves[0] & nodes), NodeSet(halves[1] & nodes))
+    return Tenant(job, most, ratio, api.NodeSet(halves[0] & nodes), api.NodeSet(halves[1] & nodes))
 
 
-def running_tenants(view: View) -> list[Running]:
+def running_tenants(view: api.View) -> list[api.Running]:
     """Return the running jobs that are spread, by id; one that the manager has taken to disk slows nobody down."""
-    found = [view.running[job_id] for job_id in running_with_note(NOTE, view)]
+    found = [view.running[job_id] for job_id in api.running_with_note(NOTE, view)]
     return [running for running in found if not running.on_disk] if view.on_disk else found
 
 
-def ratio_of(running: Running, view: View) -> float:
+def ratio_of(running: api.Running, view: api.View) -> float:
     """Return a running job's expected run time among its neighbours over the compact one, as last noted."""
     note = view.note(running.job.id, NOTE)
     return note if type(note) is float and note > 0.0 else 1.0
 
 
-def _of_other_slots(view: View, at_us: int) -> int:
+def _of_other_slots(view: api.View, at_us: int) -> int:
     """Return the nodes of jobs that a manager has put into other slots: their threads are free here, and their memory is not."""
     nodes = 0
     for running in view.running.values() if view.quantum_us else ():
         if running.slot and not running.on_disk and view.expected_end(running) > at_us:
-            nodes |= nodes_of(running.runs)
+            nodes |= api.nodes_of(running.runs)
     return nodes
 
 
-def _all_of(free: Layers, threads: Iterable[int]) -> NodeSet:
+def _all_of(free: api.Layers, threads: Iterable[int]) -> api.NodeSet:
     """Return the nodes on which all of these hardware threads are free."""
     nodes = -1
     for thread in threads:
         nodes &= free[thread]
-    return NodeSet(max(nodes, 0))
+    return api.NodeSet(max(nodes, 0))
 
 
 # A half on an empty node counts as so many halves: what the other half will do is not known yet.
@@ -218,7 +187,7 @@ _ON_EMPTY: Final = 1.5
 class Place(NamedTuple):
     """A place for a job, before it is written out."""
 
-    job: JobSpec
+    job: api.JobSpec
     gain: float  # nodes' worth of work for each half of a node
     ratio: float  # expected run time there over the compact one
     taken: tuple[tuple[Tenant, int], ...]  # tenants, and the number of halves beside each
@@ -235,16 +204,16 @@ class _Neighbour(NamedTuple):
     value: float  # by which neighbours are ranked
 
 
-class Halves(Placement):
+class Halves(api.Placement):
     """Nodes by whole or by half.
 
     ``compact``: a job may have all cores of its nodes; otherwise only if the machine does not hold it spread. ``share``: a
     half may be beside another job. ``max_slowdown``: what a job may take beside another one, over its compact run time.
     """
 
-    needs: ClassVar[Needs] = frozenset({THREADS})
-    provides: ClassVar[Needs] = frozenset({HALVES})
-    ignores: ClassVar[Needs] = EVERYTHING
+    needs: ClassVar[api.Needs] = frozenset({api.THREADS})
+    provides: ClassVar[api.Needs] = frozenset({api.HALVES})
+    ignores: ClassVar[api.Needs] = api.EVERYTHING
     shortens: ClassVar[bool] = True  # a spread job often takes less than its estimate
 
     def __init__(self, *, compact: bool = True, share: bool = True, max_slowdown: float = 1.05) -> None:
@@ -253,45 +222,47 @@ class Halves(Placement):
         self._most = max_slowdown
         self._sides: Sides | None = None
 
-    def sides(self, view: View) -> Sides:
+    def sides(self, view: api.View) -> Sides:
         """Return how nodes are divided; MachineError for a machine whose nodes differ."""
         if self._sides is None or self._sides.halves.node is not view.machine.classes[0]:
             self._sides = Sides(NodeHalves(view))
         return self._sides
 
-    def check(self, view: View) -> None:
+    def check(self, view: api.View) -> None:
         """Raise MachineError for a machine whose nodes differ."""
         self.sides(view)
 
-    def never(self, job: JobSpec, view: View) -> bool:
+    def never(self, job: api.JobSpec, view: api.View) -> bool:
         """Tell whether the empty machine does not hold ``job``, neither compact nor spread."""
         return self._nodes(job, view) is None
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place with the best gain, or None if it has none at that instant."""
         return self.offer_among(job, snapshot, ())
 
-    def offer_among(self, job: JobSpec, snapshot: Snapshot, planned: Sequence[Offer]) -> Offer | None:
+    def offer_among(self, job: api.JobSpec, snapshot: api.Snapshot, planned: Sequence[api.Offer]) -> api.Offer | None:
         """Return the same with ``planned`` jobs among the running ones."""
         there = self.sides(snapshot.view).open_nodes(snapshot, planned)
         place = self.best(job, there, snapshot.view)
         return None if place is None else self.write_out(place, there, snapshot)
 
-    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+    def earliest(self, job: api.JobSpec, view: api.View) -> api.Offer | None:
         """Return the job's first place as running jobs end; a node that is open to it stays so, hence the search by halving."""
         steps = view.availability()
         low, high = 0, len(steps)
-        found: Offer | None = None
+        found: api.Offer | None = None
         while low < high:
             middle = (low + high) // 2
-            offer = self.offer(job, snapshot_at(view, *steps[middle]))
+            offer = self.offer(job, api.snapshot_at(view, *steps[middle]))
             if offer is None:
                 low = middle + 1
             else:
                 found, high = offer, middle
         return found
 
-    def best(self, job: JobSpec, there: OpenNodes, view: View, partner: JobSpec | None = None) -> Place | None:
+    def best(
+        self, job: api.JobSpec, there: OpenNodes, view: api.View, partner: api.JobSpec | None = None
+    ) -> Place | None:
         """Return the place with the best gain among open nodes; None if there is none.
 
         ``partner``: a pending job that will be beside this one where it gets empty nodes.
@@ -313,14 +284,14 @@ class Halves(Placement):
                 places.append(self._with_partner(job, partner, spread, view))
         return max(places, key=lambda place: place.gain, default=None)  # the first of equals
 
-    def may_spread_on(self, job: JobSpec, empty: int, view: View) -> bool:
+    def may_spread_on(self, job: api.JobSpec, empty: int, view: api.View) -> bool:
         """Tell whether so many empty nodes hold the job spread, and another one may be beside it there."""
         nodes = self._nodes(job, view)
         return self._share and nodes is not None and 0 < nodes[1] <= empty
 
-    def partner(self, job: JobSpec, pending: Iterable[JobSpec], view: View) -> JobSpec | None:
+    def partner(self, job: api.JobSpec, pending: Iterable[api.JobSpec], view: api.View) -> api.JobSpec | None:
         """Return the pending job that does most work together with this one; None where none may be beside it."""
-        best: JobSpec | None = None
+        best: api.JobSpec | None = None
         most = 0.0
         for other in pending:
             if other.id != job.id:
@@ -329,20 +300,20 @@ class Halves(Placement):
                     best, most = other, work
         return best
 
-    def write_out(self, place: Place, there: OpenNodes, snapshot: Snapshot) -> Offer:
+    def write_out(self, place: Place, there: OpenNodes, snapshot: api.Snapshot) -> api.Offer:
         """Return a place among the open nodes of ``snapshot`` as an offer."""
         job, sides, ratio = place.job, self.sides(snapshot.view), place.ratio
         if place.compact:
-            nodes = lowest_threads(there.empty, place.empty)
+            nodes = api.lowest_threads(there.empty, place.empty)
             runs = sides.halves.runs(job, sides.halves.most(job), nodes)
             if sides.is_spread(runs):  # a small job that shares nodes with none
                 ratio = ratio_alone(job, snapshot.view.pairs)
         else:
             runs = _spread_runs(place, sides, there.empty)
-        run_us = stretch(job.estimate_us, ratio)
-        return Offer(job, snapshot.at_us, runs, ratio, run_us, limit_beside(job, run_us))
+        run_us = api.stretch(job.estimate_us, ratio)
+        return api.Offer(job, snapshot.at_us, runs, ratio, run_us, limit_beside(job, run_us))
 
-    def _nodes(self, job: JobSpec, view: View) -> tuple[int, int] | None:
+    def _nodes(self, job: api.JobSpec, view: api.View) -> tuple[int, int] | None:
         """Return how many nodes the job takes compact and spread (0: not at all); None if the empty machine does not hold it."""
         halves, nodes = self.sides(view).halves, view.machine.nodes
         most, shared = halves.most(job), halves.most_shared(job)
@@ -354,7 +325,9 @@ class Halves(Placement):
             whole = 0
         return (whole, spread) if whole or spread else None
 
-    def _neighbours(self, job: JobSpec, there: OpenNodes, view: View, work: float, spread: int) -> list[_Neighbour]:
+    def _neighbours(
+        self, job: api.JobSpec, there: OpenNodes, view: api.View, work: float, spread: int
+    ) -> list[_Neighbour]:
         """Return the tenants beside which the job may run, those first with which most work is done."""
         halves, model = self.sides(view).halves, view.pairs
         found = []
@@ -370,12 +343,12 @@ class Halves(Placement):
         found.sort(key=lambda neighbour: neighbour.value, reverse=True)  # stable: by job among equals
         return found
 
-    def _with_partner(self, job: JobSpec, partner: JobSpec, spread: int, view: View) -> Place:
+    def _with_partner(self, job: api.JobSpec, partner: api.JobSpec, spread: int, view: api.View) -> Place:
         """Return the job on empty nodes, where a partner will be; the two are worth what they do together."""
         gain = self._work_of_two(job, partner, view)
         return Place(job, gain / 2, ratio_alone(job, view.pairs), (), spread, compact=False)
 
-    def _work_of_two(self, job: JobSpec, other: JobSpec, view: View) -> float:
+    def _work_of_two(self, job: api.JobSpec, other: api.JobSpec, view: api.View) -> float:
         """Return the work that two jobs do on a node together, in nodes; 0 if they may not be beside each other."""
         halves, model = self.sides(view).halves, view.pairs
         mine, its = ratio_beside(job, other, model), ratio_beside(other, job, model)
@@ -389,7 +362,9 @@ class Halves(Placement):
         return (of_job + of_other) / halves.whole
 
 
-def _beside(job: JobSpec, neighbours: list[_Neighbour], spread: int, work: float, model: PairModel | None) -> Place:
+def _beside(
+    job: api.JobSpec, neighbours: list[_Neighbour], spread: int, work: float, model: api.PairModel | None
+) -> Place:
     """Return the place beside the best neighbours, and on empty nodes for the rest."""
     ratio, loss, missing = ratio_alone(job, model), 0.0, spread
     taken = []
@@ -405,24 +380,24 @@ def _beside(job: JobSpec, neighbours: list[_Neighbour], spread: int, work: float
     return Place(job, gain, ratio, tuple(taken), missing, compact=False)
 
 
-def _spread_runs(place: Place, sides: Sides, empty: NodeSet) -> tuple[Run, ...]:
+def _spread_runs(place: Place, sides: Sides, empty: api.NodeSet) -> tuple[api.Run, ...]:
     """Return the job on the halves of its place."""
     job = place.job
     per_node = sides.halves.most_shared(job)
     left = job.processes
-    placed: list[tuple[int, ThreadMask, int]] = []
-    groups: list[tuple[NodeSet, bool]] = []  # nodes, and whether their upper half is taken
+    placed: list[tuple[int, api.ThreadMask, int]] = []
+    groups: list[tuple[api.NodeSet, bool]] = []  # nodes, and whether their upper half is taken
     for tenant, count in place.taken:
-        lower = lowest_threads(tenant.lower, min(count, tenant.lower.bit_count()))
+        lower = api.lowest_threads(tenant.lower, min(count, tenant.lower.bit_count()))
         groups.append((lower, False))
-        groups.append((lowest_threads(tenant.upper, count - lower.bit_count()), True))
-    groups.append((lowest_threads(empty, place.empty), False))
+        groups.append((api.lowest_threads(tenant.upper, count - lower.bit_count()), True))
+    groups.append((api.lowest_threads(empty, place.empty), False))
     for nodes, upper in groups:
-        for node in bits_of(nodes):
+        for node in api.bits_of(nodes):
             count = min(left, per_node)
             placed.append((node, sides.mask(count, upper=upper), count))
             left -= count
-    return runs_from(placed)
+    return api.runs_from(placed)
 
 
 # Backfilling by gain: of the jobs that may start, the one whose place adds most work goes first.
@@ -437,10 +412,10 @@ class _Head:
     """The placer of the reserved job: jobs that start in this pass count as its neighbours."""
 
     def __init__(self, placement: Halves) -> None:
-        self.planned: list[Offer] = []
+        self.planned: list[api.Offer] = []
         self._placement = placement
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place in ``snapshot``."""
         return self._placement.offer_among(job, snapshot, self.planned)
 
@@ -452,29 +427,29 @@ class _Candidate(NamedTuple):
     place: Place
 
 
-class ByGain(Backfill):
+class ByGain(api.Backfill):
     """One reservation, for the head of the queue; jobs that add most work first.
 
     ``lookahead``: kinds of pending jobs that are compared, at most. Jobs of one name and size, with equal estimates, are of one kind.
     """
 
-    needs: ClassVar[Needs] = frozenset({HALVES})
-    provides: ClassVar[Needs] = frozenset({COMPANY})
+    needs: ClassVar[api.Needs] = frozenset({api.HALVES})
+    provides: ClassVar[api.Needs] = frozenset({api.COMPANY})
 
     def __init__(self, *, lookahead: int = 100) -> None:
         self._lookahead = lookahead
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Yield starts, the best first, until no pending job may start."""
         while context.view.queued and context.view.free_threads and (yield from self._pass(context)):
             pass
 
-    def _pass(self, context: Context) -> Generator[Action, None, bool]:
+    def _pass(self, context: api.Context) -> Generator[api.Action, None, bool]:
         """Yield the start of one job; tell whether there was one."""
         view = context.view
         placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
         queue = context.order.arrange(view.queue, view)
-        now = snapshot_now(view)
+        now = api.snapshot_now(view)
         there = placement.sides(view).open_nodes(now)
         candidates = self._candidates(queue, there, placement, view)
         first = [each for each in candidates if not each.rank]
@@ -483,7 +458,7 @@ class ByGain(Backfill):
             if refused is not None:
                 yield rejection(refused, view)
                 return True
-            return (yield from self._start(first, UNRESERVED, there, context))
+            return (yield from self._start(first, api.UNRESERVED, there, context))
         head = queue[0]
         if placement.never(head, view):
             yield rejection(head, view)
@@ -491,33 +466,40 @@ class ByGain(Backfill):
         placer = _Head(placement)
         offer = placement.earliest(head, view)
         if offer is None:  # nodes are out of service: nothing can be reserved
-            return (yield from self._start(candidates, UNRESERVED, there, context))
+            return (yield from self._start(candidates, api.UNRESERVED, there, context))
         view.tell("reserve", job=head.id, shadow_us=view.wall_us(offer.start_us))
         reservation = PlacedReservation(view, offer, placer, shortens=True)
         return (yield from self._start(candidates, reservation, there, context, placer))
 
     def _start(
-        self, candidates: list[_Candidate], gate: Gate, there: OpenNodes, context: Context, placer: _Head | None = None
-    ) -> Generator[Action, None, bool]:
+        self,
+        candidates: list[_Candidate],
+        gate: api.Gate,
+        there: OpenNodes,
+        context: api.Context,
+        placer: _Head | None = None,
+    ) -> Generator[api.Action, None, bool]:
         """Yield the start of the first candidate that the gate admits; tell whether there was one."""
         view = context.view
         placement = cast(Halves, context.placement)
         for candidate in sorted(candidates, key=_order):
             place = candidate.place
-            offer = placement.write_out(place, there, snapshot_now(view))
+            offer = placement.write_out(place, there, api.snapshot_now(view))
             if placer is not None:
                 placer.planned = [offer]
             view.explain(place.job.id, gain=place.gain, compared=len(candidates))
-            seat = context.matching.seat(offer, context.over(PendingJobs([place.job])), gate)
+            seat = context.matching.seat(offer, context.over(api.PendingJobs([place.job])), gate)
             if seat is not None:
                 yield from take_seat(seat, "backfill" if candidate.rank else "order", view)
                 return True
         return False
 
-    def _candidates(self, queue: list[JobSpec], there: OpenNodes, placement: Halves, view: View) -> list[_Candidate]:
+    def _candidates(
+        self, queue: list[api.JobSpec], there: OpenNodes, placement: Halves, view: api.View
+    ) -> list[_Candidate]:
         """Return the first job of each kind that has a place now."""
-        kinds: dict[object, tuple[int, JobSpec]] = {}
-        others: dict[object, JobSpec] = {}  # a second one of the kind: its partner may be of its own kind
+        kinds: dict[object, tuple[int, api.JobSpec]] = {}
+        others: dict[object, api.JobSpec] = {}  # a second one of the kind: its partner may be of its own kind
         rank = 0
         before = queue[0]
         for job in queue:
@@ -525,7 +507,7 @@ class ByGain(Backfill):
             before = job
             kind = _kind(job)
             if kind not in kinds:
-                if len(kinds) == self._lookahead or not view.work.pay(prices.CANDIDATE):
+                if len(kinds) == self._lookahead or not view.work.pay(api.prices.CANDIDATE):
                     break
                 kinds[kind] = (rank, job)
             else:
@@ -545,6 +527,6 @@ def _order(candidate: _Candidate) -> tuple[int, float]:
     return candidate.rank, -candidate.place.gain
 
 
-def _kind(job: JobSpec) -> object:
+def _kind(job: api.JobSpec) -> object:
     """Return what jobs of one kind have in common; a job without a name is of its own kind."""
     return job._replace(id=0, submit_us=0) if job.name else job.id

@@ -10,31 +10,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import ClassVar, NamedTuple, cast
 
-from cosched_plugin.api import (
-    COMPANY,
-    HALVES,
-    PAIR_BELIEF,
-    Action,
-    Context,
-    Gate,
-    JobSpec,
-    Layers,
-    Matching,
-    Needs,
-    Occupancy,
-    Offer,
-    PairModel,
-    Running,
-    Seat,
-    SetNote,
-    View,
-    delete_stale_notes,
-    expect_end,
-    nodes_of,
-    round_up_us,
-    size,
-    union,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.coexecution.halves import (
     NOTE,
     Halves,
@@ -49,7 +25,7 @@ from cosched_plugin.policies.coexecution.halves import (
 class Slowed(NamedTuple):
     """A running job whose new neighbour slows it down."""
 
-    running: Running
+    running: api.Running
     ratio: float
     end_us: int
 
@@ -57,13 +33,13 @@ class Slowed(NamedTuple):
 class SpreadSeat(NamedTuple):
     """A spread job that starts, and what this does to the jobs beside it."""
 
-    offer: Offer
-    beside: tuple[Running, ...]
+    offer: api.Offer
+    beside: tuple[api.Running, ...]
     slowed: tuple[Slowed, ...]
-    view: View
+    view: api.View
 
     @property
-    def sole(self) -> Offer | None:
+    def sole(self) -> api.Offer | None:
         """Return the offer where no job is beside it; otherwise None."""
         return None if self.beside else self.offer
 
@@ -78,46 +54,48 @@ class SpreadSeat(NamedTuple):
         return max([self.offer.end_us, *[each.end_us for each in self.slowed]])
 
     @property
-    def decisions(self) -> tuple[Action, ...]:
+    def decisions(self) -> tuple[api.Action, ...]:
         """Return the start, the ratios, and the new expected ends of the jobs beside it."""
         job_id = self.offer.job.id
-        actions: list[Action] = [self.offer.start(), SetNote(job_id, NOTE, self.offer.factor)]
+        actions: list[api.Action] = [self.offer.start(), api.SetNote(job_id, NOTE, self.offer.factor)]
         for each in self.slowed:
             actions += revised(each, self.view)
         return tuple(actions)
 
     @property
-    def occupancies(self) -> tuple[Occupancy, ...]:
+    def occupancies(self) -> tuple[api.Occupancy, ...]:
         """Return the job and those that it slows down on their nodes."""
-        slowed = [Occupancy(each.end_us, each.running.job.id, nodes_of(each.running.runs)) for each in self.slowed]
+        slowed = [
+            api.Occupancy(each.end_us, each.running.job.id, api.nodes_of(each.running.runs)) for each in self.slowed
+        ]
         return (*slowed, *self.offer.occupancies)
 
-    def threads_held(self, at_us: int, view: View) -> Layers:
+    def threads_held(self, at_us: int, view: api.View) -> api.Layers:
         """Return the threads that are held at ``at_us`` because of this start."""
         held = self.offer.threads_held(at_us, view)
         for each in self.slowed:
             if view.expected_end(each.running) <= at_us < each.end_us:
-                held = union(held, each.running.layers) if held else each.running.layers
+                held = api.union(held, each.running.layers) if held else each.running.layers
         return held
 
-    def count_held(self, at_us: int, view: View) -> int:
+    def count_held(self, at_us: int, view: api.View) -> int:
         """Return how many threads these are."""
-        return size(self.threads_held(at_us, view))
+        return api.size(self.threads_held(at_us, view))
 
 
-class Neighbours(Matching):
+class Neighbours(api.Matching):
     """Jobs on the halves that a placement has chosen, with expected ends that follow who is beside whom."""
 
-    needs: ClassVar[Needs] = frozenset({HALVES, COMPANY, PAIR_BELIEF})
-    protocol_features: ClassVar[Needs] = frozenset({"notes", "revise"})
+    needs: ClassVar[api.Needs] = frozenset({api.HALVES, api.COMPANY, api.PAIR_BELIEF})
+    protocol_features: ClassVar[api.Needs] = frozenset({"notes", "revise"})
 
     def __init__(self) -> None:
         self._settled_at = -1  # a cache: the version of the view at which all expected ends were right
 
-    def prepare(self, context: Context) -> Iterator[Action]:
+    def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the new expected ends of jobs whose neighbours have changed."""
         view = context.view
-        yield from delete_stale_notes(view, NOTE)
+        yield from api.delete_stale_notes(view, NOTE)
         if self._settled_at == view.version:
             return
         sides = _sides(context)
@@ -131,13 +109,13 @@ class Neighbours(Matching):
                 yield from revised(change, view)
         self._settled_at = view.version if settled else -1
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return the offer with its effect on the jobs beside it, if the gate admits that."""
         view = context.view
         sides = _sides(context)
         if not sides.is_spread(offer.runs):
             return offer if gate.admit(offer) else None
-        nodes = nodes_of(offer.runs)
+        nodes = api.nodes_of(offer.runs)
         beside = tuple([running for running in running_tenants(view) if sides.nodes_of(running) & nodes])
         slowed = []
         for running in beside:
@@ -154,33 +132,33 @@ class Neighbours(Matching):
         return seat
 
 
-def ratio_among(job: JobSpec, others: list[Running], model: PairModel | None) -> float:
+def ratio_among(job: api.JobSpec, others: list[api.Running], model: api.PairModel | None) -> float:
     """Return a spread job's run time among its neighbours over the compact one: the worst of them decides."""
     return max([ratio_alone(job, model), *[ratio_beside(job, other.job, model) for other in others]])
 
 
-def revised(change: Slowed, view: View) -> list[Action]:
+def revised(change: Slowed, view: api.View) -> list[api.Action]:
     """Return the decisions that give a running job its new expected end and its new ratio."""
     job_id = change.running.job.id
-    return [*expect_end(job_id, change.end_us, view), SetNote(job_id, NOTE, change.ratio)]
+    return [*api.expect_end(job_id, change.end_us, view), api.SetNote(job_id, NOTE, change.ratio)]
 
 
-def _change(running: Running, ratio: float, view: View) -> Slowed | None:
+def _change(running: api.Running, ratio: float, view: api.View) -> Slowed | None:
     """Return what a new ratio means for a running job; None if the ratio is the present one, or the manager's doing and unknown."""
     before = ratio_of(running, view)
     if ratio in (before, inf):
         return None
     now_us = view.now_us
     left_us = view.expected_end(running) - now_us
-    return Slowed(running, ratio, now_us + max(1, round_up_us(left_us / before * ratio)))
+    return Slowed(running, ratio, now_us + max(1, api.round_up_us(left_us / before * ratio)))
 
 
-def _sides(context: Context) -> Sides:
+def _sides(context: api.Context) -> Sides:
     placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
     return placement.sides(context.view)
 
 
-def _facts(offer: Offer, beside: tuple[Running, ...], view: View) -> dict[str, object]:
+def _facts(offer: api.Offer, beside: tuple[api.Running, ...], view: api.View) -> dict[str, object]:
     """Return the facts for a decision trace: who is beside the job, and how long both take over their compact run times."""
     model = view.pairs
     neighbours = [

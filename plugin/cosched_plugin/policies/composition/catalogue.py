@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_plugin.api import NONE, PAIR_NOTE, TENANCY_NOTE, Needs
+from cosched_plugin.api import CUT_SHORT, NONE, PAIR_NOTE, TENANCY_NOTE, Needs
 
 Build: TypeAlias = Callable[..., Any]
 _BELOW: Final = __name__.rpartition(".composition.")[0]
@@ -522,7 +522,6 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "orders:LIFTS",
             "slices:NOTE",
             "backfilling.conservative:NOTE",
-            "backfilling.conservative:CUT_SHORT",
             "slack:NOTE",
             "glomarc.upkeep:NOTE",
             "gang.matrix:NOTE",
@@ -538,7 +537,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
 def own_notes() -> Mapping[str, Build | None]:
     """Return the keys of cosched's own notes, each with the method that keeps it where a part may inherit that."""
     kept = {at(key): None if keeper is None else at(keeper).remember for key, keeper in _NOTES.items()}
-    return {PAIR_NOTE: None, TENANCY_NOTE: None, **kept}
+    return {PAIR_NOTE: None, TENANCY_NOTE: None, CUT_SHORT: None, **kept}
 
 
 def needs_and_provisions() -> Mapping[tuple[str, str], tuple[Needs, Needs]]:

@@ -9,46 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, cast
 
-from cosched_plugin.api import (
-    FILLED_LAYOUTS,
-    FOOTPRINTS,
-    SLOTS,
-    WHOLE_NODES,
-    Action,
-    Backfill,
-    Believer,
-    Budget,
-    Changes,
-    Context,
-    Fairness,
-    JobSpec,
-    Ledger,
-    MachineError,
-    Matching,
-    NodePlacement,
-    Order,
-    Pairing,
-    Part,
-    Placement,
-    Policy,
-    PolicyError,
-    RejectJob,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    SetRotation,
-    Shape,
-    Slices,
-    StartJob,
-    StartTogether,
-    Turn,
-    UsageError,
-    View,
-    from_outside,
-    nodes_view,
-    note_travels,
-    started_by,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.composition.catalogue import KINDS, at
 from cosched_plugin.policies.composition.presets import Table
 from cosched_plugin.policies.composition.resolved import Resolved, build_part, resolve
@@ -65,25 +26,25 @@ class OneSlot:
 
     __slots__ = ("_policy",)
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: api.Policy) -> None:
         self._policy = policy
 
-    def at_site(self, view: View) -> Policy:
+    def at_site(self, view: api.View) -> api.Policy:
         """Return the policy itself where there are no slots: asking at each decision takes a fiftieth of a simulation under EASY."""
         return self if view.quantum_us else self._policy
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         """Yield the decisions of one pass."""
         return _with_turns(self._policy, view) if view.quantum_us else self._policy.decide(view)
 
 
-def _with_turns(policy: Policy, view: View) -> Iterator[Action]:
+def _with_turns(policy: api.Policy, view: api.View) -> Iterator[api.Action]:
     yield from _own_turns(view)  # first: no job may be paired with one that the policy starts
     yield from policy.decide(view)
     yield from _own_turns(view)
 
 
-def _own_turns(view: View) -> Iterator[Action]:
+def _own_turns(view: api.View) -> Iterator[api.Action]:
     """Give each slot with a job a turn of its own; take the rotation away where all jobs are in slot 0."""
     slots, turns = view.slots_used, view.rotation.turns
     if not any(slots):
@@ -91,7 +52,7 @@ def _own_turns(view: View) -> Iterator[Action]:
     if {(turn.slots, bool(turn.guests)) for turn in turns} != {((slot,), False) for slot in slots}:
         kept = [turn.slots[0] for turn in turns if turn.slots[0] in slots]
         order = (*kept, *[slot for slot in slots if slot not in kept])
-        yield SetRotation(view.quantum + 1, tuple([Turn((slot,)) for slot in order]))
+        yield api.SetRotation(view.quantum + 1, tuple([api.Turn((slot,)) for slot in order]))
 
 
 _FORGET: Final = 1_000  # jobs that are gone may be remembered so far
@@ -107,14 +68,14 @@ class Composed:
 
     def __init__(
         self,
-        order: Order,
-        backfill: Backfill,
-        placement: Placement,
-        matching: Matching,
-        pairing: Pairing,
-        shape: Shape,
-        besides: tuple[Part, ...] = (),
-        ledger: Ledger | None = None,
+        order: api.Order,
+        backfill: api.Backfill,
+        placement: api.Placement,
+        matching: api.Matching,
+        pairing: api.Pairing,
+        shape: api.Shape,
+        besides: tuple[api.Part, ...] = (),
+        ledger: api.Ledger | None = None,
         *,
         whole: bool = True,
     ) -> None:
@@ -130,34 +91,34 @@ class Composed:
         self._shape = shape
         # Else it resumes those on disk itself; in time slices the slices do.
         self._keeps = not whole or any(part.keeps_suspended for part in (matching, *besides))
-        self._view: View | None = None  # the view of the context
-        self._context: Context
+        self._view: api.View | None = None  # the view of the context
+        self._context: api.Context
         self._ledger = ledger
-        self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
+        self._parts: tuple[api.Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
         # Where any thread does, the manager refuses what never fits.
-        self._refused = type(placement).never is Placement.never
-        self._seen: dict[int, JobSpec] = {}  # jobs that the empty machine holds, or that were rejected
+        self._refused = type(placement).never is api.Placement.never
+        self._seen: dict[int, api.JobSpec] = {}  # jobs that the empty machine holds, or that were rejected
         self._entered = 0  # how often a job had come then
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
 
-    def check(self, view: View) -> None:
+    def check(self, view: api.View) -> None:
         """Raise MachineError if the parts cannot work on this machine."""
         for part in self._parts:
             part.check(view)
 
-    def may_start(self, view: View) -> bool:
+    def may_start(self, view: api.View) -> bool:
         """Tell whether any pending job has a place on the nodes in service once all running jobs have ended."""
         return any(self._placement.earliest(job, view) is not None for job in view.queue)
 
-    def prepare(self, view: View) -> Iterator[Action]:
+    def prepare(self, view: api.View) -> Iterator[api.Action]:
         """Yield the decisions that bring notes and expected ends up to date, as a pass does first."""
         return self._matching.prepare(self._context_of(view))
 
     # A pass has this order, and each step relies on the one before. Jobs that another policy left on disk come back first, or
     # starts would take their threads for ever. Then the matching brings notes and expected ends up to date (`prepare`), since
     # reservations are made of these. The backfill is last, and asks the other parts.
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         """Yield the decisions of one pass."""
         context = self._context if self._view is view else self._context_of(view)
         if not self._keeps and view.on_disk:
@@ -169,14 +130,14 @@ class Composed:
         return chain(hopeless, self._passes(context))
 
     # Each pending job must have been looked at, or a scheduler that was restarted would reject what this one has left.
-    def _hopeless(self, context: Context) -> list[Action]:
+    def _hopeless(self, context: api.Context) -> list[api.Action]:
         """Return the rejections of the pending jobs that have come, and that the empty machine does not hold."""
         view, seen, queue = context.view, self._seen, context.view.whole_queue
         most = view.queued if queue is None else queue.entered - self._entered
         if not most:
             return []
         self._entered += most
-        new: list[JobSpec] = []
+        new: list[api.JobSpec] = []
         # Those that come are at its end, as a rule
         for job in reversed(view.queue if queue is None else queue.values()):
             if seen.get(job.id) is not job:
@@ -189,15 +150,17 @@ class Composed:
         seen.update([(job.id, job) for job in new])
         return [rejection(job, view) for job in reversed(new) if self._placement.never(job, view)]
 
-    def _context_of(self, view: View) -> Context:
+    def _context_of(self, view: api.View) -> api.Context:
         if self._view is not view:
             # Time slices hand a view of whole nodes, of one class of jobs.
-            shaped = view if nodes_view(view) is not None else self._shape.shaped(view)
+            shaped = view if api.nodes_view(view) is not None else self._shape.shaped(view)
             placement = self._placement
             # Where jobs have whole nodes, they take one process a core under any other placement; elsewhere nobody asks for footprints.
-            own = FOOTPRINTS in placement.provides or WHOLE_NODES not in self._shape.provides
-            footprints: NodePlacement = cast(NodePlacement, placement) if own else at("placement.spread:Spread")()
-            self._context = Context(
+            own = api.FOOTPRINTS in placement.provides or api.WHOLE_NODES not in self._shape.provides
+            footprints: api.NodePlacement = (
+                cast(api.NodePlacement, placement) if own else at("placement.spread:Spread")()
+            )
+            self._context = api.Context(
                 shaped, self._order, placement, self._matching, footprints, self._pairing, ledger=self._ledger
             )
             self.check(shaped)
@@ -205,15 +168,15 @@ class Composed:
             self._view = view
         return self._context
 
-    def _passes(self, context: Context) -> Iterator[Action]:
+    def _passes(self, context: api.Context) -> Iterator[api.Action]:
         return self._remembered_passes(context) if self._memory.parts else self._pass(context)
 
-    def _pass(self, context: Context) -> Iterator[Action]:
+    def _pass(self, context: api.Context) -> Iterator[api.Action]:
         return chain(self._matching.prepare(context), self._backfill.decide(context))
 
     # A note must be yielded after the starts that it counts and before the next pass: an order that ages by the mean wait would
     # otherwise arrange the rest of the queue by a number that a restarted scheduler does not have.
-    def _remembered_passes(self, context: Context) -> Iterator[Action]:
+    def _remembered_passes(self, context: api.Context) -> Iterator[api.Action]:
         """Yield passes, and the notes of parts about the jobs started in each, as long as these may change the next pass."""
         view = context.view
         while True:
@@ -221,13 +184,13 @@ class Composed:
             rejected = False
             for action in self._pass(context):
                 yield action
-                started += started_by(action)
-                rejected = rejected or type(action) is RejectJob
+                started += api.started_by(action)
+                rejected = rejected or type(action) is api.RejectJob
             if not started:
                 if rejected:  # an order that lifts one job at a time may have lifted one that is gone
                     continue
                 return
-            changes = Changes([view.running[job_id].job for job_id in started], ())
+            changes = api.Changes([view.running[job_id].job for job_id in started], ())
             if not (yield from self._memory.remember(changes, view)):
                 return
 
@@ -240,7 +203,7 @@ class Sited:
 
     __slots__ = ("_ignored", "_policy", "_used")
 
-    def __init__(self, policy: Policy, parts: Iterable[Part]) -> None:
+    def __init__(self, policy: api.Policy, parts: Iterable[api.Part]) -> None:
         self._policy = policy
         self._used = {feature: part for part in parts for feature in part.protocol_features}
         self._ignored = {word: part for part in parts for word in part.ignores}
@@ -255,22 +218,22 @@ class Sited:
         """Return what a part does not honour: a manager must not tell of jobs that ask for it."""
         return frozenset(self._ignored)
 
-    def check_site(self, view: View) -> None:
+    def check_site(self, view: api.View) -> None:
         """Raise MachineError where the manager lacks a feature, or makes only layouts that a part does not."""
         for feature, part in sorted(self._used.items()):
             if feature not in view.features:
-                raise MachineError(
+                raise api.MachineError(
                     f"{type(part).__name__} needs the feature {feature} of the protocol, which this manager lacks"
                 )
-        if view.machine.filled and FILLED_LAYOUTS in self._ignored:
-            name = type(self._ignored[FILLED_LAYOUTS]).__name__
-            raise MachineError(f"{name} makes layouts that this manager cannot make: it fills nodes in order")
+        if view.machine.filled and api.FILLED_LAYOUTS in self._ignored:
+            name = type(self._ignored[api.FILLED_LAYOUTS]).__name__
+            raise api.MachineError(f"{name} makes layouts that this manager cannot make: it fills nodes in order")
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         """Yield the decisions of one pass."""
         for word in view.asked:
             if word in self._ignored:
-                raise MachineError(
+                raise api.MachineError(
                     f"a pending job asks for {word}, which {type(self._ignored[word]).__name__} does not honour; "
                     "placements on threads do, with backfill none, skip, easy or sjbf"
                 )
@@ -278,21 +241,21 @@ class Sited:
         return decisions if view.capabilities.limits_grow else _within_limits(decisions, view)
 
 
-def _within_limits(decisions: Iterator[Action], view: View) -> Iterator[Action]:
+def _within_limits(decisions: Iterator[api.Action], view: api.View) -> Iterator[api.Action]:
     """Yield decisions without longer limits, as this manager grants none."""
     for decision in decisions:
         match decision:
-            case StartJob():
+            case api.StartJob():
                 yield _as_granted(decision, view)
-            case StartTogether(starts):
-                yield StartTogether(tuple([_as_granted(start, view) for start in starts]))
-            case ReviseJob(job_id, estimate_us, _):
-                yield ReviseJob(job_id, estimate_us, view.running[job_id].limit_us)
+            case api.StartTogether(starts):
+                yield api.StartTogether(tuple([_as_granted(start, view) for start in starts]))
+            case api.ReviseJob(job_id, estimate_us, _):
+                yield api.ReviseJob(job_id, estimate_us, view.running[job_id].limit_us)
             case _:
                 yield decision
 
 
-def _as_granted(start: StartJob, view: View) -> StartJob:
+def _as_granted(start: api.StartJob, view: api.View) -> api.StartJob:
     job = view.pending(start.job_id)
     return start if job is None else start._replace(limit_us=job.limit_us)
 
@@ -302,17 +265,17 @@ class Memory:
 
     __slots__ = ("believer", "parts")
 
-    def __init__(self, parts: Iterable[Part], believer: Believer | None = None) -> None:
+    def __init__(self, parts: Iterable[api.Part], believer: api.Believer | None = None) -> None:
         self.parts = {part.note: part for part in parts if part.note}
         self.believer = believer
 
     # Must be called before a pass, and again once notes have changed: a scheduler that begins here knows the notes alone.
-    def believe(self, view: View) -> None:
+    def believe(self, view: api.View) -> None:
         """Give the view the model of pairs that follows from the notes."""
         if self.believer is not None:
             view.believe(self.believer.pairs(view))
 
-    def remember(self, changes: Changes, view: View) -> Generator[Action, None, bool]:
+    def remember(self, changes: api.Changes, view: api.View) -> Generator[api.Action, None, bool]:
         """Yield the notes that change, and tell whether any did."""
         changed = False
         for key, part in self.parts.items():
@@ -321,7 +284,7 @@ class Memory:
                 changed = True
                 # A note that has outgrown the wire is begun anew: it stands with the manager, so that every scheduler that comes
                 # after this one would end at it, too. The first note of a part has no such past; the core refuses it.
-                yield SetNote(None, key, value if before is None or note_travels(key, value) else None)
+                yield api.SetNote(None, key, value if before is None or api.note_travels(key, value) else None)
         if changed:
             self.believe(view)
         return changed
@@ -332,19 +295,19 @@ class Remembering:
 
     __slots__ = ("_follows", "_memory", "_policy")
 
-    def __init__(self, policy: Policy, memory: Memory) -> None:
+    def __init__(self, policy: api.Policy, memory: Memory) -> None:
         self._policy = policy
         self._memory = memory
         self._follows = any(part.follows_arrivals for part in memory.parts.values())
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         """Yield notes, then the decisions of one pass."""
         self._memory.believe(view)
         ended, measured = view.ended, view.measured
         arrived = view.arrived if self._follows else ()
         if not (ended or measured or arrived):
             return self._policy.decide(view)
-        return chain(self._memory.remember(Changes((), ended, measured, arrived), view), _later(self._policy, view))
+        return chain(self._memory.remember(api.Changes((), ended, measured, arrived), view), _later(self._policy, view))
 
 
 class Budgeted:
@@ -352,50 +315,52 @@ class Budgeted:
 
     __slots__ = ("_budget", "_policy")
 
-    def __init__(self, policy: Policy, budget: Budget) -> None:
+    def __init__(self, policy: api.Policy, budget: api.Budget) -> None:
         self._policy = policy
         self._budget = budget
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         """Yield the decisions of one pass."""
         units = self._budget.units(view)
         if type(units) is not int or units < 1:
-            raise PolicyError(None, f"policy.budget: units: expected a whole number of units, 1 or more, got {units!r}")
+            raise api.PolicyError(
+                None, f"policy.budget: units: expected a whole number of units, 1 or more, got {units!r}"
+            )
         view.work.begin(units)
         return self._policy.decide(view)
 
 
-def _later(policy: Policy, view: View) -> Iterator[Action]:
+def _later(policy: api.Policy, view: api.View) -> Iterator[api.Action]:
     """Yield the policy's decisions; it is asked only once the decisions before them have taken effect."""
     yield from policy.decide(view)
 
 
-def _resume_from_disk(view: View) -> Iterator[Action]:
+def _resume_from_disk(view: api.View) -> Iterator[api.Action]:
     """Yield the resumption of jobs that a policy with time slices left on disk, as soon as their threads are free."""
     for job_id in view.on_disk:
         if view.may_resume(view.running[job_id]):
-            yield ResumeJob(job_id)
+            yield api.ResumeJob(job_id)
 
 
-def compose(table: Table) -> Policy:
+def compose(table: Table) -> api.Policy:
     """Build the policy that a table describes (`resolve`); UsageError where a part from outside fails to take part."""
     resolved = resolve(table)
     built: dict[str, Any] = {kind: build_part(kind, resolved) for kind in KINDS}
-    parts: list[Part] = [part for part in built.values() if part is not None]
-    slices: Slices | None = built["slices"]
-    budget: Budget | None = built["budget"]
-    believer: Believer | None = built["belief"]
-    ledger: Ledger | None = built["ledger"]
+    parts: list[api.Part] = [part for part in built.values() if part is not None]
+    slices: api.Slices | None = built["slices"]
+    budget: api.Budget | None = built["budget"]
+    believer: api.Believer | None = built["belief"]
+    ledger: api.Ledger | None = built["ledger"]
     above = tuple([part for part in (slices, budget, believer, ledger) if part is not None])
     if slices is None:
-        policy: Policy = _build(resolved, above, ledger, whole=True)
+        policy: api.Policy = _build(resolved, above, ledger, whole=True)
     else:
         policy = _divided(slices, resolved, above)
     if slices is not None and any(part.keeps_suspended for part in parts):
-        raise UsageError("policy.slices: expected none, as another part suspends jobs and resumes them")
+        raise api.UsageError("policy.slices: expected none, as another part suspends jobs and resumes them")
     if slices is not None and ledger is not None:
-        raise UsageError("policy.ledger: expected none, as classes of jobs have the machine in turns")
-    if not any(SLOTS in part.needs for part in parts):
+        raise api.UsageError("policy.ledger: expected none, as classes of jobs have the machine in turns")
+    if not any(api.SLOTS in part.needs for part in parts):
         policy = OneSlot(policy)
     memory = Memory(parts, believer)
     if memory.parts or believer is not None:
@@ -405,18 +370,18 @@ def compose(table: Table) -> Policy:
     return Sited(policy, parts) if any(part.protocol_features or part.ignores for part in parts) else policy
 
 
-def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Policy:
+def _divided(slices: api.Slices, resolved: Resolved, above: tuple[api.Part, ...]) -> api.Policy:
     name = f"policy.slices: {resolved['slices']['name']}"
-    with from_outside(lambda told: UsageError(f"{name}: divide: {told}"), passes=(UsageError,)):
+    with api.from_outside(lambda told: api.UsageError(f"{name}: divide: {told}"), passes=(api.UsageError,)):
         policy = slices.divide(lambda: _build(resolved, above, None, whole=False))
     if not callable(getattr(policy, "decide", None)):
-        raise UsageError(f"{name}: divide: expected a policy with decide(view), got {policy!r}")
+        raise api.UsageError(f"{name}: divide: expected a policy with decide(view), got {policy!r}")
     return policy
 
 
-def _build(resolved: Resolved, above: tuple[Part, ...], ledger: Ledger | None, *, whole: bool) -> Composed:
-    matching: Matching = build_part("matching", resolved)
-    fairness: Fairness = build_part("fairness", resolved)
+def _build(resolved: Resolved, above: tuple[api.Part, ...], ledger: api.Ledger | None, *, whole: bool) -> Composed:
+    matching: api.Matching = build_part("matching", resolved)
+    fairness: api.Fairness = build_part("fairness", resolved)
     limited = _limited(fairness, matching, resolved["fairness"]["name"])
     return Composed(
         build_part("order", resolved),
@@ -431,11 +396,11 @@ def _build(resolved: Resolved, above: tuple[Part, ...], ledger: Ledger | None, *
     )
 
 
-def _limited(fairness: Fairness, matching: Matching, name: str) -> Matching:
-    with from_outside(lambda told: UsageError(f"policy.fairness: {name}: limit: {told}")):
+def _limited(fairness: api.Fairness, matching: api.Matching, name: str) -> api.Matching:
+    with api.from_outside(lambda told: api.UsageError(f"policy.fairness: {name}: limit: {told}")):
         limited = fairness.limit(matching)
-    if Matching not in type(limited).__mro__:
-        raise UsageError(
+    if api.Matching not in type(limited).__mro__:
+        raise api.UsageError(
             f"policy.fairness: {name}: limit: expected a matching, derived from cosched_plugin.api.Matching, got {limited!r}"
         )
     return limited

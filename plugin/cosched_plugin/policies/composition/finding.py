@@ -6,24 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any, Final
 
-from cosched_plugin.api import (
-    Backfill,
-    Believer,
-    Budget,
-    Fairness,
-    Ledger,
-    Matching,
-    NamedImportError,
-    Order,
-    Pairing,
-    Part,
-    Placement,
-    Shape,
-    Slices,
-    UsageError,
-    from_outside,
-    import_named,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.composition.catalogue import KINDS, Entry, Parameter, defaults_of, is_setting, own_notes
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
 
@@ -31,17 +14,17 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 PROTOCOLS: Final[Mapping[str, type]] = {
-    "order": Order,
-    "backfill": Backfill,
-    "shape": Shape,
-    "placement": Placement,
-    "matching": Matching,
-    "pairing": Pairing,
-    "fairness": Fairness,
-    "slices": Slices,
-    "budget": Budget,
-    "belief": Believer,
-    "ledger": Ledger,
+    "order": api.Order,
+    "backfill": api.Backfill,
+    "shape": api.Shape,
+    "placement": api.Placement,
+    "matching": api.Matching,
+    "pairing": api.Pairing,
+    "fairness": api.Fairness,
+    "slices": api.Slices,
+    "budget": api.Budget,
+    "belief": api.Believer,
+    "ledger": api.Ledger,
 }
 # Entry points of compositions; those of parts are in cosched.order, cosched.matching, ...
 PRESET_GROUP: Final = "cosched.presets"
@@ -59,7 +42,7 @@ def entry_named(kind: str, name: object) -> Entry:
         if path is not None:
             return _entry_of(kind, name, load(f"policy.{kind}: {name}", path))
     known = [*KINDS[kind], *installed(f"cosched.{kind}")]
-    raise UsageError(f"policy.{kind}: no {kind} {name!r}{suggest(str(name), known)}")
+    raise api.UsageError(f"policy.{kind}: no {kind} {name!r}{suggest(str(name), known)}")
 
 
 def preset_named(name: object) -> Preset:
@@ -72,9 +55,9 @@ def preset_named(name: object) -> Preset:
         if path is not None:
             table = load(f"policy.preset: {name}", path)
             if not isinstance(table, Mapping):
-                raise UsageError(f"policy.preset: {name} ({path}): expected a table such as a [policy] one")
+                raise api.UsageError(f"policy.preset: {name} ({path}): expected a table such as a [policy] one")
             return Preset(f"installed as {path}", table)
-    raise UsageError(f"policy.preset: no policy {name!r}{suggest(str(name), [*PRESETS, *installed(PRESET_GROUP)])}")
+    raise api.UsageError(f"policy.preset: no policy {name!r}{suggest(str(name), [*PRESETS, *installed(PRESET_GROUP)])}")
 
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
@@ -91,16 +74,16 @@ def _installed_path(key: str, group: str, name: str) -> str | None:
     found = {f"{point.module}:{point.attr}": point for point in entry_points(group=group) if point.name == name}
     if len(found) > 1:
         packages = [f"{path} of {point.dist.name if point.dist else 'a package'}" for path, point in found.items()]
-        raise UsageError(f"{key}: {name}: expected one package that has it installed, got {' and '.join(packages)}")
+        raise api.UsageError(f"{key}: {name}: expected one package that has it installed, got {' and '.join(packages)}")
     return next(iter(found), None)
 
 
 def load(key: str, path: str) -> Any:
     """Return what ``module:Class`` names; UsageError, naming ``key``, where it cannot be imported."""
     try:
-        return import_named(path)
-    except NamedImportError as error:
-        raise UsageError(f"{key}: {path}: {error}") from error
+        return api.import_named(path)
+    except api.NamedImportError as error:
+        raise api.UsageError(f"{key}: {path}: {error}") from error
 
 
 def suggest(word: str, known: Mapping[str, object] | list[str]) -> str:
@@ -117,7 +100,7 @@ def suggest(word: str, known: Mapping[str, object] | list[str]) -> str:
 def _entry_of(kind: str, name: str, make: Any) -> Entry:
     """Return a class from outside as a part: its settings are its keyword arguments."""
     if not callable(make):
-        raise UsageError(f"policy.{kind}: {name}: expected a class, got {make!r}")
+        raise api.UsageError(f"policy.{kind}: {name}: expected a class, got {make!r}")
 
     def build(**settings: Any) -> Any:
         return _build(kind, name, make, settings)
@@ -128,31 +111,33 @@ def _entry_of(kind: str, name: str, make: Any) -> Entry:
 
 def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
     protocol = PROTOCOLS[kind]
-    with from_outside(lambda told: UsageError(f"policy.{kind}: {name}: {told}")):
+    with api.from_outside(lambda told: api.UsageError(f"policy.{kind}: {name}: {told}")):
         part = make(**settings)
     if protocol not in type(part).__mro__:
-        raise UsageError(
+        raise api.UsageError(
             f"policy.{kind}: {name}: expected a part derived from cosched_plugin.api.{protocol.__name__}, got {type(part).__name__}"
         )
     _check_words(kind, name, part)
     return part
 
 
-def _check_words(kind: str, name: str, part: Part) -> None:
+def _check_words(kind: str, name: str, part: api.Part) -> None:
     """Raise UsageError where a part's needs, provisions or note key are not texts."""
     for attribute in ("needs", "provides"):
         words = _value_of(kind, name, part, attribute)
         if not isinstance(words, Set) or not all(isinstance(word, str) for word in words):
-            raise UsageError(f"policy.{kind}: {name}: {attribute}: expected a set of texts, got {words!r}")
+            raise api.UsageError(f"policy.{kind}: {name}: {attribute}: expected a set of texts, got {words!r}")
     key = _value_of(kind, name, part, "note")
     if not isinstance(key, str):
-        raise UsageError(f"policy.{kind}: {name}: note: expected a text, the key of its note, got {key!r}")
+        raise api.UsageError(f"policy.{kind}: {name}: note: expected a text, the key of its note, got {key!r}")
     if key and type(part).remember is not (kept := own_notes()).get(key) and key in kept:
-        raise UsageError(f"policy.{kind}: {name}: note: {key!r} is a key that cosched uses; expected one of its own")
+        raise api.UsageError(
+            f"policy.{kind}: {name}: note: {key!r} is a key that cosched uses; expected one of its own"
+        )
 
 
-def _value_of(kind: str, name: str, part: Part, attribute: str) -> object:
-    with from_outside(lambda told: UsageError(f"policy.{kind}: {name}: {attribute}: {told}")):
+def _value_of(kind: str, name: str, part: api.Part, attribute: str) -> object:
+    with api.from_outside(lambda told: api.UsageError(f"policy.{kind}: {name}: {attribute}: {told}")):
         return getattr(part, attribute)  # it may be a property
 
 

@@ -11,33 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from typing import Any, Final, NamedTuple
 
-from cosched_plugin.api import (
-    FIXED_RUN_TIMES,
-    PAIRS,
-    ROWS,
-    SLOTS,
-    THREADS,
-    WHOLE_PPM,
-    Action,
-    Backfill,
-    ChangeSlot,
-    Context,
-    JobSpec,
-    MachineError,
-    Needs,
-    Offer,
-    Pairing,
-    Rotation,
-    RowLoad,
-    Running,
-    SetNote,
-    Snapshot,
-    Turn,
-    UsageError,
-    View,
-    delete_stale_notes,
-    size,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.gang.matrix import (
     NOTE,
     OFF,
@@ -93,7 +67,9 @@ def move_facts(cell: Cell, reason: str, out_of: int, matrix: Matrix) -> Mapping[
     return facts
 
 
-def tell_turn(turn: Turn, chosen: int | None, known: bool | None, matrix: Matrix, pairing: Pairing, view: View) -> None:
+def tell_turn(
+    turn: api.Turn, chosen: int | None, known: bool | None, matrix: Matrix, pairing: api.Pairing, view: api.View
+) -> None:
     """Record the next turn.
 
     ``chosen`` is the partner that the pairing has chosen for the row, just now if ``known`` is None; else when the round began, and
@@ -114,7 +90,9 @@ def tell_turn(turn: Turn, chosen: int | None, known: bool | None, matrix: Matrix
     view.tell("turn", **facts)
 
 
-def _why_alone(row: Row, chosen: int | None, known: bool | None, matrix: Matrix, pairing: Pairing) -> Mapping[str, Any]:
+def _why_alone(
+    row: Row, chosen: int | None, known: bool | None, matrix: Matrix, pairing: api.Pairing
+) -> Mapping[str, Any]:
     if row.unpaired:
         return {"alone": UNPAIRED}
     partner = None if chosen is None or chosen == row.slot else matrix.rows.get(chosen)
@@ -140,7 +118,7 @@ class Settings(NamedTuple):
     second: bool  # alternates make up a second layer where there is no partner
 
 
-def last_turn(rotation: Rotation) -> Turn | None:
+def last_turn(rotation: api.Rotation) -> api.Turn | None:
     """Return the turn to which the last quantum belonged; None if there is no rotation.
 
     Before its first quantum has ended, a rotation looks as if its last turn had just ended, so that its first turn is the next one.
@@ -150,7 +128,7 @@ def last_turn(rotation: Rotation) -> Turn | None:
     return rotation.turns[0 if rotation.left else -1]
 
 
-def ran_in(turn: Turn, matrix: Matrix) -> list[int]:
+def ran_in(turn: api.Turn, matrix: Matrix) -> list[int]:
     """Return the jobs that are in the matrix and ran in a turn."""
     rows = [matrix.rows[slot] for slot in turn.slots if slot in matrix.rows]
     return [cell.job_id for row in rows for cell in row.members] + [job for job in turn.guests if job in matrix.cells]
@@ -164,9 +142,11 @@ class Turns:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         # A cache, by slot: a turn with its partner and what became of it, and the version of the matrix then.
-        self._known: dict[int, tuple[int, Turn, int | None, Turn]] = {}
+        self._known: dict[int, tuple[int, api.Turn, int | None, api.Turn]] = {}
 
-    def after(self, rotation: Rotation, matrix: Matrix, pairing: Pairing, view: View) -> tuple[Turn, ...]:
+    def after(
+        self, rotation: api.Rotation, matrix: Matrix, pairing: api.Pairing, view: api.View
+    ) -> tuple[api.Turn, ...]:
         """Return the turns that follow ``rotation``: all rows in order of slots, from the one after the last that had its turn.
 
         Partners are chosen when a round begins, or, by the pairing, for the next turn alone. The next turn is as the latest shares
@@ -178,7 +158,7 @@ class Turns:
         begins = begins or all(running.suspended_us is not None for running in view.running.values())
         before = {turn.slots[0]: turn for turn in rotation.turns}
         partners = _partners(rotation, order, begins, matrix, pairing)
-        later = [self._keep(before.get(slot) or Turn((slot,)), matrix, partners.get(slot)) for slot in order[1:]]
+        later = [self._keep(before.get(slot) or api.Turn((slot,)), matrix, partners.get(slot)) for slot in order[1:]]
         chosen = partners.get(order[0])
         turn = _dispatch(order, chosen, matrix, pairing, self._settings)
         if view.trace is not None:
@@ -186,7 +166,7 @@ class Turns:
             tell_turn(turn, chosen, known, matrix, pairing, view)
         return turn, *later
 
-    def _keep(self, turn: Turn, matrix: Matrix, partner: int | None) -> Turn:
+    def _keep(self, turn: api.Turn, matrix: Matrix, partner: int | None) -> api.Turn:
         slot = turn.slots[0]
         known = self._known.get(slot)
         if known is not None and known[:3] == (matrix.version, turn, partner):
@@ -196,11 +176,11 @@ class Turns:
         return kept
 
 
-def without_company(turns: Sequence[Turn], job_id: int, slot: int, matrix: Matrix) -> tuple[Turn, ...]:
+def without_company(turns: Sequence[api.Turn], job_id: int, slot: int, matrix: Matrix) -> tuple[api.Turn, ...]:
     """Return the turns of rows that are there, without partners and alternates where a job is about to run in ``slot``."""
     return tuple(
         [
-            Turn(turn.slots[:1])
+            api.Turn(turn.slots[:1])
             if slot in turn.slots or job_id in turn.guests
             else _kept(turn, matrix, _partner_in(turn), second=True)
             for turn in turns
@@ -209,12 +189,12 @@ def without_company(turns: Sequence[Turn], job_id: int, slot: int, matrix: Matri
     )
 
 
-def _partner_in(turn: Turn) -> int | None:
+def _partner_in(turn: api.Turn) -> int | None:
     return turn.slots[1] if len(turn.slots) > 1 else None
 
 
 def _partners(
-    rotation: Rotation, order: Sequence[int], begins: bool, matrix: Matrix, pairing: Pairing
+    rotation: api.Rotation, order: Sequence[int], begins: bool, matrix: Matrix, pairing: api.Pairing
 ) -> Mapping[int, int]:
     """Return the partners of rows, by row."""
     if pairing.alone:
@@ -228,13 +208,15 @@ def _partners(
     return partners
 
 
-def _loads(matrix: Matrix) -> list[RowLoad]:
+def _loads(matrix: Matrix) -> list[api.RowLoad]:
     """Return the rows that may be paired."""
     rows = [matrix.rows[slot] for slot in matrix.slots()]
-    return [RowLoad(row.slot, row.most_ppm) for row in rows if not row.unpaired]
+    return [api.RowLoad(row.slot, row.most_ppm) for row in rows if not row.unpaired]
 
 
-def _dispatch(order: Sequence[int], chosen: int | None, matrix: Matrix, pairing: Pairing, settings: Settings) -> Turn:
+def _dispatch(
+    order: Sequence[int], chosen: int | None, matrix: Matrix, pairing: api.Pairing, settings: Settings
+) -> api.Turn:
     """Return the next turn, that of the first row of ``order``: its partner is examined once more, alternates are found."""
     row = matrix.rows[order[0]]
     partner = None if chosen is None or chosen == row.slot else matrix.rows.get(chosen)
@@ -244,7 +226,7 @@ def _dispatch(order: Sequence[int], chosen: int | None, matrix: Matrix, pairing:
     others = _candidates(order, slots, matrix)
     rule, width_ppm, second = settings
     guests = alternates(row, partner, others, rule, pairing.fits, width_ppm, second=second)
-    return Turn(slots, 1, guests)
+    return api.Turn(slots, 1, guests)
 
 
 def _candidates(order: Sequence[int], slots: Sequence[int], matrix: Matrix) -> Iterator[Cell]:
@@ -254,7 +236,7 @@ def _candidates(order: Sequence[int], slots: Sequence[int], matrix: Matrix) -> I
             yield from matrix.rows[slot].members
 
 
-def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> Turn:
+def _kept(turn: api.Turn, matrix: Matrix, partner: int | None, *, second: bool) -> api.Turn:
     """Return a turn of a row that is there, with this partner; alternates stay only where nothing has changed for them.
 
     It is what runs if the scheduler does not answer in time. ``second``: there may be two processes on a hardware thread even
@@ -268,7 +250,7 @@ def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> T
     guests: tuple[int, ...] = ()
     if turn.guests and slots == turn.slots:
         guests = _with_room(turn.guests, slots, matrix, most=2 if second or beside is not None else 1)
-    return Turn(slots, 1, guests)
+    return api.Turn(slots, 1, guests)
 
 
 def _with_room(guests: Sequence[int], slots: Sequence[int], matrix: Matrix, *, most: int) -> tuple[int, ...]:
@@ -292,8 +274,8 @@ def _with_room(guests: Sequence[int], slots: Sequence[int], matrix: Matrix, *, m
 # The pass.
 
 MOST_ROWS: Final = 65_536  # slots of the protocol
-_POINT_PPM: Final = WHOLE_PPM // 100
-_NOTHING: Final[Iterator[Action]] = iter(())
+_POINT_PPM: Final = api.WHOLE_PPM // 100
+_NOTHING: Final[Iterator[api.Action]] = iter(())
 # Values of the setting `place_fresh`: which rows take a new job, besides a row of its own.
 FRESH_ANY: Final = "any"
 FRESH_BAND: Final = "band"  # those whose band admits a job that needs the whole CPU
@@ -301,7 +283,7 @@ FRESH_NEW: Final = "new"  # none
 PLACE_FRESH: Final = (FRESH_ANY, FRESH_BAND, FRESH_NEW)
 
 
-class Gang(Backfill):
+class Gang(api.Backfill):
     """Rows of jobs that take turns.
 
     ``rows``: how many at most, 0: no limit. ``band``: the range, in points, within which the shares of a row's jobs stay; 0: any.
@@ -310,8 +292,8 @@ class Gang(Backfill):
     settings see the modules of this package.
     """
 
-    provides: Needs = frozenset({ROWS})
-    protocol_features: Needs = frozenset({"notes", "slots"})
+    provides: api.Needs = frozenset({api.ROWS})
+    protocol_features: api.Needs = frozenset({"notes", "slots"})
 
     def __init__(
         self,
@@ -328,7 +310,9 @@ class Gang(Backfill):
     ) -> None:
         for key, value in (("alternates", alternates), ("place_fresh", place_fresh)):
             if value == BAND and not band:
-                raise UsageError(f"policy.backfill.{key}: {BAND!r} needs a band: expected policy.backfill.band above 0")
+                raise api.UsageError(
+                    f"policy.backfill.{key}: {BAND!r} needs a band: expected policy.backfill.band above 0"
+                )
         self._rows = rows or MOST_ROWS
         self._width_ppm = round(band * _POINT_PPM)
         self._place_fresh = place_fresh
@@ -340,31 +324,31 @@ class Gang(Backfill):
         self._reader = Reader(pad=pad)
 
     @property
-    def needs(self) -> Needs:
+    def needs(self) -> api.Needs:
         """Return what gang scheduling needs; some settings have no effect unless rows are paired."""
-        needs = frozenset({THREADS, FIXED_RUN_TIMES, SLOTS})
-        return needs | {PAIRS} if self._when_unmatched or self._sharp_change != OFF else needs
+        needs = frozenset({api.THREADS, api.FIXED_RUN_TIMES, api.SLOTS})
+        return needs | {api.PAIRS} if self._when_unmatched or self._sharp_change != OFF else needs
 
-    def check(self, view: View) -> None:
+    def check(self, view: api.View) -> None:
         """Raise MachineError where the machine does not share its time."""
         if not view.quantum_us:
-            raise MachineError(
+            raise api.MachineError(
                 "policy.backfill: gang: expected a machine with slots, whose nodes share their time "
                 "(section [time_sharing] of a scenario), got one without"
             )
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Return the decisions at the end of a quantum, or where no job can run: then the next quantum begins at once."""
         view = context.view
         if not view.quantum_ended and _can_run(view):
             return _NOTHING
         return self._pass(context)
 
-    def _pass(self, context: Context) -> Iterator[Action]:
+    def _pass(self, context: api.Context) -> Iterator[api.Action]:
         view = context.view
-        yield from delete_stale_notes(view, NOTE)
+        yield from api.delete_stale_notes(view, NOTE)
         matrix, changed = self._reader.read(view)
-        before = view.rotation if matrix.rows else Rotation()  # an idle machine begins anew
+        before = view.rotation if matrix.rows else api.Rotation()  # an idle machine begins anew
         if self._sharp_change != OFF:
             for running in changed:
                 yield from self._examine(running, view)
@@ -381,26 +365,26 @@ class Gang(Backfill):
             # A job that the manager has taken to disk is in no row, but it counts in its slot where a job is never paired.
             yield from let_run(_alone(turns) if view.on_disk else turns, view)
 
-    def _examine(self, running: Running, view: View) -> Iterator[Action]:
+    def _examine(self, running: api.Running, view: api.View) -> Iterator[api.Action]:
         """Give up the history of a job whose share has changed sharply: it counts as new, and its row runs alone."""
         shares = shares_of(running, view)
         if is_sharp(shares, self._sharp_change):
             view.tell("sharp_change", job=running.job.id, share_ppm=shares[0], before_ppm=shares[1])
-            yield SetNote(running.job.id, NOTE, running.quanta)
+            yield api.SetNote(running.job.id, NOTE, running.quanta)
             self._reader.renew(running, view)
 
-    def _move(self, moves: Iterator[Move], reason: str, matrix: Matrix, view: View) -> Iterator[Action]:
+    def _move(self, moves: Iterator[Move], reason: str, matrix: Matrix, view: api.View) -> Iterator[api.Action]:
         for cell, slot, out_of in moves:
             yield from _make_way(cell.job_id, slot, cell.unpaired, matrix, view)
             if view.trace is not None:
                 view.explain(cell.job_id, **move_facts(cell, reason, out_of, matrix))
-            yield ChangeSlot(cell.job_id, slot)
+            yield api.ChangeSlot(cell.job_id, slot)
 
-    def _unused(self, before: Rotation, matrix: Matrix) -> int | None:
+    def _unused(self, before: api.Rotation, matrix: Matrix) -> int | None:
         """Return the slot of a new row: one that was not in the rotation, so that it runs alone until the next round begins."""
         return matrix.unused(chain.from_iterable([turn.slots for turn in before.turns]), self._rows)
 
-    def _place(self, before: Rotation, context: Context, matrix: Matrix) -> Iterator[Action]:
+    def _place(self, before: api.Rotation, context: api.Context, matrix: Matrix) -> Iterator[api.Action]:
         """Yield the starts of pending jobs in queue order; where one has no place, those behind it wait, or may overtake it."""
         view = context.view
         reason = "order"
@@ -417,18 +401,18 @@ class Gang(Backfill):
             yield from _make_way(job.id, offer.slot, job.unpaired, matrix, view)
             if view.trace is not None:
                 facts = place_facts(offer.slot, self._rows_for_fresh(matrix), matrix)
-                free = size(view.free_in(offer.slot))
+                free = api.size(view.free_in(offer.slot))
                 view.explain(job.id, reason=reason, waiting=view.queued, free_threads=free, **facts)
             yield offer.start()
             self._reader.enter(view.running[job.id], view)
 
-    def _offer(self, job: JobSpec, new: int | None, context: Context, matrix: Matrix) -> Offer | None:
+    def _offer(self, job: api.JobSpec, new: int | None, context: api.Context, matrix: Matrix) -> api.Offer | None:
         """Return a place for a new job: in the first row that has one, else in slot ``new``."""
         view = context.view
         for slot in (*self._rows_for_fresh(matrix), *(() if new is None else (new,))):
             free = view.free_in(slot)
-            if size(free) >= job.processes:
-                offer = context.offer(job, Snapshot(view, view.now_us, free))
+            if api.size(free) >= job.processes:
+                offer = context.offer(job, api.Snapshot(view, view.now_us, free))
                 if offer is not None:
                     return offer._replace(slot=slot)
         return None
@@ -440,10 +424,10 @@ class Gang(Backfill):
         if self._place_fresh == FRESH_ANY:
             return matrix.slots()
         rows = [matrix.rows[slot] for slot in matrix.slots()]
-        return [row.slot for row in rows if row.band is None or row.band.admits(WHOLE_PPM, self._width_ppm)]
+        return [row.slot for row in rows if row.band is None or row.band.admits(api.WHOLE_PPM, self._width_ppm)]
 
 
-def _can_run(view: View) -> bool:
+def _can_run(view: api.View) -> bool:
     """Tell whether a job can run under the present rotation: then there is a quantum, and its end will come."""
     turns = view.rotation.turns
     slots = set(chain.from_iterable([turn.slots for turn in turns]))
@@ -454,7 +438,7 @@ def _can_run(view: View) -> bool:
     )
 
 
-def _make_way(job_id: int, slot: int, unpaired: bool, matrix: Matrix, view: View) -> Iterator[Action]:
+def _make_way(job_id: int, slot: int, unpaired: bool, matrix: Matrix, view: api.View) -> Iterator[api.Action]:
     """Take partners and alternates away from the turns in which a job is about to run, where a job is never paired.
 
     Otherwise it would have company on its nodes, or be company, before the new rotation is set.
@@ -466,6 +450,6 @@ def _make_way(job_id: int, slot: int, unpaired: bool, matrix: Matrix, view: View
         yield from let_run(without_company(turns, job_id, slot, matrix), view)
 
 
-def _alone(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+def _alone(turns: Sequence[api.Turn]) -> tuple[api.Turn, ...]:
     """Return these turns without partners and alternates."""
-    return tuple([Turn(turn.slots[:1]) for turn in turns])
+    return tuple([api.Turn(turn.slots[:1]) for turn in turns])

@@ -12,31 +12,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from cosched_plugin.api import (
-    SECOND_US,
-    WHOLE_PPM,
-    Action,
-    Layers,
-    NodePlacement,
-    NodeSet,
-    Occupancy,
-    PairModel,
-    Run,
-    SeatOf,
-    StartJob,
-    StartTogether,
-    ThreadMask,
-    View,
-    WholeNodesView,
-    any_layer,
-    bits_of,
-    each_mask,
-    expect_end,
-    runs_from,
-    size,
-    slowdowns_on,
-    whole_nodes,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.glomarc.upkeep import Member, Outcome, Slowdown, evolve, remember
 from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 
@@ -99,9 +75,9 @@ def select_candidates(
     primary: Member, candidates: Sequence[Member], search: Search, slowdown: Slowdown, halves: NodeHalves
 ) -> list[Member]:
     """Return the candidates that suit the primary as partners (step 1), in their order; all of them may share nodes."""
-    most = search.max_slowdown + 0.5 / WHOLE_PPM  # slowdowns are known to a millionth
+    most = search.max_slowdown + 0.5 / api.WHOLE_PPM  # slowdowns are known to a millionth
     found = []
-    longest_us = search.longer_s * SECOND_US
+    longest_us = search.longer_s * api.SECOND_US
     room = primary.nodes * (1.0 + search.larger)
     own = primary.job
     own_us = primary.left_us * primary.factor
@@ -250,7 +226,7 @@ def ranking(search: Search) -> Callable[[Found], float]:
 SIDES: Final = "sides"
 CPUS: Final = "cpus"
 # Threads of a number of processes, on the first half or on the other one
-_Half: TypeAlias = Callable[[int, bool], ThreadMask]
+_Half: TypeAlias = Callable[[int, bool], api.ThreadMask]
 
 
 class Division(NamedTuple):
@@ -258,13 +234,13 @@ class Division(NamedTuple):
 
     name: str
     found: Found  # with the slowdowns on these threads
-    runs: tuple[tuple[Run, ...], ...]  # of the primary, then of the matched jobs
+    runs: tuple[tuple[api.Run, ...], ...]  # of the primary, then of the matched jobs
 
 
 def by_sides(found: Found, nodes: Sequence[Sequence[int]], halves: NodeHalves) -> Division | None:
     """Return the group on the sides of its nodes: a job that starts gets the free side of each; None if there is none."""
 
-    def half(processes: int, upper: bool) -> ThreadMask:
+    def half(processes: int, upper: bool) -> api.ThreadMask:
         return halves.mask(processes, upper=upper)
 
     runs = _place(found, nodes, half)
@@ -272,12 +248,12 @@ def by_sides(found: Found, nodes: Sequence[Sequence[int]], halves: NodeHalves) -
 
 
 def best_division(
-    found: Found, nodes: Sequence[Sequence[int]], halves: NodeHalves, model: PairModel, view: View
+    found: Found, nodes: Sequence[Sequence[int]], halves: NodeHalves, model: api.PairModel, view: api.View
 ) -> tuple[Division | None, dict[str, float]]:
     """Return the division with the least slowdown of any job of the group, the first of equal ones, and the slowdown of each."""
 
-    def half(processes: int, upper: bool) -> ThreadMask:
-        return ThreadMask(((1 << processes) - 1) << (halves.whole - processes if upper else 0))
+    def half(processes: int, upper: bool) -> api.ThreadMask:
+        return api.ThreadMask(((1 << processes) - 1) << (halves.whole - processes if upper else 0))
 
     divisions = [by_sides(found, nodes, halves)]
     runs = _place(found, nodes, half)
@@ -290,12 +266,12 @@ def best_division(
     return min(known, key=_worst), compared
 
 
-def _place(found: Found, nodes: Sequence[Sequence[int]], half: _Half) -> tuple[tuple[Run, ...], ...] | None:
+def _place(found: Found, nodes: Sequence[Sequence[int]], half: _Half) -> tuple[tuple[api.Run, ...], ...] | None:
     """Return the runs of all jobs; None if neither half of some node is free for one that starts."""
     members = (found.primary, *found.matched)
     taken: dict[int, int] = {}
     for member in members:
-        for node, mask in () if member.running is None else each_mask(member.running.runs):
+        for node, mask in () if member.running is None else api.each_mask(member.running.runs):
             taken[node] = taken.get(node, 0) | mask
     placed = []
     for member, held in zip(members, nodes, strict=True):
@@ -314,11 +290,11 @@ def _place(found: Found, nodes: Sequence[Sequence[int]], half: _Half) -> tuple[t
                 return None
             taken[node] = taken.get(node, 0) | mask
             on_nodes.append((node, mask, count))
-        placed.append(runs_from(on_nodes))
+        placed.append(api.runs_from(on_nodes))
     return tuple(placed)
 
 
-def _keeps_factors(found: Found, runs: Sequence[Sequence[Run]], halves: NodeHalves) -> bool:
+def _keeps_factors(found: Found, runs: Sequence[Sequence[api.Run]], halves: NodeHalves) -> bool:
     """Tell whether no job that starts slows itself down more than the group's forecast has it."""
     return all(
         member.running is not None or all(halves.factor_on(member.job, run.mask) <= member.factor for run in placed)
@@ -326,13 +302,13 @@ def _keeps_factors(found: Found, runs: Sequence[Sequence[Run]], halves: NodeHalv
     )
 
 
-def _with_slowdowns(division: Division, model: PairModel, view: View) -> Division:
+def _with_slowdowns(division: Division, model: api.PairModel, view: api.View) -> Division:
     """Return the group with the slowdowns that its jobs have on their threads, and its forecast with these."""
     primary = division.found.primary
-    own = SeatOf(primary.job, division.runs[0])
+    own = api.SeatOf(primary.job, division.runs[0])
     matched = []
     for member, runs in zip(division.found.matched, division.runs[1:], strict=True):
-        beside_it, beside = slowdowns_on(own, SeatOf(member.job, runs), model, view)
+        beside_it, beside = api.slowdowns_on(own, api.SeatOf(member.job, runs), model, view)
         matched.append(member._replace(beside=beside, beside_it=beside_it))
     found = division.found._replace(matched=tuple(matched), outcome=evolve(primary, matched))
     return division._replace(found=found)
@@ -349,9 +325,9 @@ class Group(NamedTuple):
     """A group that starts now: all its jobs, or all but those that run already."""
 
     found: Found
-    starts: tuple[StartJob, ...]
-    decisions: tuple[Action, ...]
-    occupancies: tuple[Occupancy, ...]  # of all its jobs, from now on
+    starts: tuple[api.StartJob, ...]
+    decisions: tuple[api.Action, ...]
+    occupancies: tuple[api.Occupancy, ...]  # of all its jobs, from now on
     # The division of its nodes, and the slowdown of each that was compared
     seat: tuple[str, dict[str, float]] | None = None
 
@@ -370,9 +346,9 @@ class Group(NamedTuple):
         """Return the latest expected end of its jobs."""
         return max(occupancy.end_us for occupancy in self.occupancies)
 
-    def threads_held(self, at_us: int, view: View) -> Layers:
+    def threads_held(self, at_us: int, view: api.View) -> api.Layers:
         """Return the threads of the nodes that are free at ``at_us`` without the group and held with it."""
-        nodes_view = whole_nodes(view)
+        nodes_view = api.whole_nodes(view)
         nodes = 0
         for occupancy in self.occupancies:
             if occupancy.end_us > at_us:
@@ -382,15 +358,15 @@ class Group(NamedTuple):
             before = expected.get(occupancy.job_id)
             if before is not None and before.end_us > at_us:
                 nodes &= ~before.nodes
-        return nodes_view.firsts(NodeSet(nodes))
+        return nodes_view.firsts(api.NodeSet(nodes))
 
-    def count_held(self, at_us: int, view: View) -> int:
+    def count_held(self, at_us: int, view: api.View) -> int:
         """Return how many threads these are."""
-        return size(self.threads_held(at_us, view))
+        return api.size(self.threads_held(at_us, view))
 
 
 def seat_group(
-    found: Found, footprints: NodePlacement, halves: NodeHalves, view: WholeNodesView, most: float
+    found: Found, footprints: api.NodePlacement, halves: NodeHalves, view: api.WholeNodesView, most: float
 ) -> Group | None:
     """Return a group on its nodes; None if there are too few empty ones for it, or a slowdown on its threads is above ``most``."""
     nodes = _nodes_of(found, footprints, view)
@@ -409,21 +385,21 @@ def seat_group(
     found = division.found
     now_us = view.now_us
     members = (found.primary, *found.matched)
-    starts: list[StartJob] = []
-    revisions: list[Action] = []
-    occupancies: list[Occupancy] = []
+    starts: list[api.StartJob] = []
+    revisions: list[api.Action] = []
+    occupancies: list[api.Occupancy] = []
     for member, span_us, held, runs in zip(members, found.outcome.spans_us, nodes, division.runs, strict=True):
-        occupancies.append(Occupancy(now_us + span_us, member.job.id, _set_of(held)))
+        occupancies.append(api.Occupancy(now_us + span_us, member.job.id, _set_of(held)))
         if member.running is None:
-            starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
+            starts.append(api.StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
         else:
-            revisions += expect_end(member.job.id, now_us + span_us, view)
-    start: Action = StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
+            revisions += api.expect_end(member.job.id, now_us + span_us, view)
+    start: api.Action = api.StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
     decisions = (start, *revisions, *remember(found.primary, found.matched, view))
     return Group(found, tuple(starts), decisions, tuple(occupancies), seat)
 
 
-def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> list[list[int]] | None:
+def _nodes_of(found: Found, footprints: api.NodePlacement, view: api.WholeNodesView) -> list[list[int]] | None:
     """Return the nodes of every job of a group, the primary's first; None if there are too few empty ones.
 
     Matched jobs lie side by side on the primary's nodes, or the primary on theirs where they run; processes without room there go
@@ -433,14 +409,14 @@ def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> 
         node
         for member in (found.primary, *found.matched)
         if member.running is not None
-        for node in bits_of(any_layer(member.running.layers))
+        for node in api.bits_of(api.any_layer(member.running.layers))
     ]
     wanted = found.nodes - len(taken)
     if wanted > 0:
         free = view.free_nodes
         if free.bit_count() < wanted:
             return None
-        taken += bits_of(footprints.choose_nodes(free, wanted, view))
+        taken += api.bits_of(footprints.choose_nodes(free, wanted, view))
     placed = [taken[: found.primary.nodes]]
     at = 0
     for member in found.matched:
@@ -449,5 +425,5 @@ def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> 
     return placed
 
 
-def _set_of(nodes: Sequence[int]) -> NodeSet:
-    return NodeSet(sum([1 << node for node in nodes]))
+def _set_of(nodes: Sequence[int]) -> api.NodeSet:
+    return api.NodeSet(sum([1 << node for node in nodes]))

@@ -12,36 +12,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from cosched_plugin.api import (
-    COMPANY,
-    EVERYTHING,
-    FOOTPRINTS,
-    PAIR_BELIEF,
-    PAIRING,
-    SECOND_US,
-    WHOLE_NODES,
-    WHOLE_PPM,
-    Action,
-    Context,
-    Gate,
-    JobSpec,
-    Matching,
-    Needs,
-    NodePlacement,
-    Offer,
-    PendingJobs,
-    Run,
-    Running,
-    Seat,
-    View,
-    WholeNodesView,
-    any_layer,
-    delete_stale_notes,
-    prices,
-    snapshot_now,
-    whole_nodes,
-    worst_resource,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.glomarc.formation import (
     BEST,
     FIRST,
@@ -74,12 +45,12 @@ LOW_LOAD: Final = "low-load"
 MOST_MEMBERS: Final = 1000  # running jobs in the cache
 
 
-class Grouping(Matching):
+class Grouping(api.Matching):
     """Co-location by groups. ``short_s``: jobs up to this many seconds start alone, and no job is matched with them."""
 
-    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, FOOTPRINTS, PAIR_BELIEF})
-    protocol_features: ClassVar[Needs] = PAIRING
-    ignores: ClassVar[Needs] = EVERYTHING
+    needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.FOOTPRINTS, api.PAIR_BELIEF})
+    protocol_features: ClassVar[api.Needs] = api.PAIRING
+    ignores: ClassVar[api.Needs] = api.EVERYTHING
 
     def __init__(
         self, *, short_s: float = 600.0, low_load: str = LOW_LOADS[0], space: bool = True, **search: Any
@@ -91,16 +62,16 @@ class Grouping(Matching):
         """
         self._space = space
         self._low_load = low_load
-        self._short_us = round(short_s * SECOND_US)
+        self._short_us = round(short_s * api.SECOND_US)
         self._search = Search(**search)
-        self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: pending jobs as members of a group
-        self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
+        self._members: dict[int, tuple[api.JobSpec, Member | None]] = {}  # a cache: pending jobs as members of a group
+        self._running: dict[int, tuple[Sequence[api.Run], Member | None]] = {}  # a cache: `_with_room`
         self._interventions = 0  # of the manager, when these caches were begun
         self._settled_at = -1  # a cache: at this version of the view all groups were complete
-        self._slowdown: tuple[View, Slowdown | None] | None = None  # a cache
+        self._slowdown: tuple[api.View, Slowdown | None] | None = None  # a cache
         self._halves: NodeHalves | None = None  # a cache
 
-    def prepare(self, context: Context) -> Iterator[Action]:
+    def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the revisions of groups whose jobs have ended."""
         view = context.view
         if self._interventions != view.interventions:  # a job may have another description, or the belief has changed
@@ -110,8 +81,8 @@ class Grouping(Matching):
         slowdown = self._slowdown_in(view)
         return iter(()) if slowdown is None else self._keep_up(view, slowdown)
 
-    def _keep_up(self, view: View, slowdown: Slowdown) -> Iterator[Action]:
-        yield from delete_stale_notes(view, GROUP)
+    def _keep_up(self, view: api.View, slowdown: Slowdown) -> Iterator[api.Action]:
+        yield from api.delete_stale_notes(view, GROUP)
         if self._settled_at != view.version:
             settled = True
             for action in keep_up(view, self._halves_of(view), slowdown):
@@ -119,9 +90,9 @@ class Grouping(Matching):
                 yield action
             self._settled_at = view.version if settled else -1
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a seat for ``offer``, in a group or alone; None if neither is admitted."""
-        view = whole_nodes(context.view)
+        view = api.whole_nodes(context.view)
         job = offer.job
         alone = offer
         why = self._why_alone(job, context.pending, view)
@@ -135,14 +106,14 @@ class Grouping(Matching):
             view.explain(job.id, no_search=why)
         return alone if gate.admit(alone) else None
 
-    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+    def join(self, job: api.JobSpec, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a group with the first pending job, which has no place of its own now."""
         pending = context.pending
-        if job.id != pending.jobs[0].id or self._why_alone(job, pending, whole_nodes(context.view)) is not None:
+        if job.id != pending.jobs[0].id or self._why_alone(job, pending, api.whole_nodes(context.view)) is not None:
             return None
         return self._company(job, context, gate, 0.0)
 
-    def _why_alone(self, job: JobSpec, pending: PendingJobs, view: WholeNodesView) -> str | None:
+    def _why_alone(self, job: api.JobSpec, pending: api.PendingJobs, view: api.WholeNodesView) -> str | None:
         """Return why no partners are sought for a job, None if they are."""
         if job.estimate_us <= self._short_us:
             return "short"
@@ -153,7 +124,7 @@ class Grouping(Matching):
             return LOW_LOAD
         return None if halves.most_shared(job) else "may-not-share"
 
-    def _is_low(self, pending: PendingJobs, view: WholeNodesView) -> bool:
+    def _is_low(self, pending: api.PendingJobs, view: api.WholeNodesView) -> bool:
         """Tell whether the machine would hold all jobs with one process on a node (section 4.3)."""
         wanted = sum([job.processes for job in pending.jobs])
         if (
@@ -165,7 +136,7 @@ class Grouping(Matching):
         running = sum([running.job.processes for running in view.running.values()])
         return self._low_load == WAITING or wanted + running <= view.machine.nodes
 
-    def _gain_of(self, offer: Offer, context: Context) -> float:
+    def _gain_of(self, offer: api.Offer, context: api.Context) -> float:
         """Return the utilisation gain that a group must exceed: that of Case 5; none where some cores stay idle."""
         view = context.view
         footprint = context.footprints.footprint(offer.job, view)
@@ -174,20 +145,20 @@ class Grouping(Matching):
             return 0.0
         return gain_alone(footprint.per_node, footprint.factor)
 
-    def _spread_out(self, offer: Offer, context: Context) -> Offer:
+    def _spread_out(self, offer: api.Offer, context: api.Context) -> api.Offer:
         """Return the job with one process on each node."""
         footprint = self._halves_of(context.view).footprint(offer.job, 1)
-        return context.footprints.offer_with(offer.job, footprint, snapshot_now(context.view)) or offer
+        return context.footprints.offer_with(offer.job, footprint, api.snapshot_now(context.view)) or offer
 
-    def _halves_of(self, view: View) -> NodeHalves:
+    def _halves_of(self, view: api.View) -> NodeHalves:
         """Return how nodes are divided among processes."""
         if self._halves is None or self._halves.node is not view.machine.classes[0]:
             self._halves = NodeHalves(view)
         return self._halves
 
-    def _company(self, job: JobSpec, context: Context, gate: Gate, above: float) -> Group | None:
+    def _company(self, job: api.JobSpec, context: api.Context, gate: api.Gate, above: float) -> Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
-        view, pending = whole_nodes(context.view), context.pending
+        view, pending = api.whole_nodes(context.view), context.pending
         jobs = _jobs_within_budget(pending, view)
         if not jobs:
             return None
@@ -214,7 +185,7 @@ class Grouping(Matching):
             view.explain(job.id, refused_groups=seek.refused)
         return group
 
-    def _waiting(self, job: JobSpec, view: View) -> Member | None:
+    def _waiting(self, job: api.JobSpec, view: api.View) -> Member | None:
         """Return a pending job as a possible member of a group; None if it cannot be one."""
         known = self._members.get(job.id)
         if known is None or known[0] is not job:
@@ -229,20 +200,20 @@ class Grouping(Matching):
             known = self._members[job.id] = (job, member)
         return known[1]
 
-    def _slowdown_in(self, view: View) -> Slowdown | None:
+    def _slowdown_in(self, view: api.View) -> Slowdown | None:
         """Return what is believed of pairs; cached, because draws are slow."""
         if self._slowdown is None or self._slowdown[0] is not view:
             self._slowdown = (view, slowdown_in(view))
         return self._slowdown[1]
 
-    def _individuals(self, view: WholeNodesView, halves: NodeHalves) -> list[Member]:
+    def _individuals(self, view: api.WholeNodesView, halves: NodeHalves) -> list[Member]:
         """Return the running jobs that are alone on their nodes and leave room for another, the least delayed first."""
         once = twice = 0
         nodes_of = {occupancy.job_id: occupancy.nodes for occupancy in view.occupancies()}
         for nodes in nodes_of.values():
             twice |= once & nodes
             once |= nodes
-        closed = ~any_layer(view.all_free) | twice
+        closed = ~api.any_layer(view.all_free) | twice
         grouped = view.with_note(GROUP)
         found: list[tuple[float, int, Member]] = []
         for job_id, nodes in nodes_of.items():
@@ -260,7 +231,7 @@ class Grouping(Matching):
         # Section 4.5: coscheduling slows a primary down, so the least delayed ones come first.
         return [member for _, _, member in sorted(found, key=lambda item: item[:2])]
 
-    def _with_room(self, running: Running, halves: NodeHalves) -> Member | None:
+    def _with_room(self, running: api.Running, halves: NodeHalves) -> Member | None:
         """Return a running job as a possible member of a group, without its work left; None if it leaves no room for another."""
         known = self._running.get(running.job.id)
         if known is None or known[0] is not running.runs:
@@ -277,12 +248,12 @@ class Grouping(Matching):
         return known[1]
 
 
-def _jobs_within_budget(pending: PendingJobs, view: View) -> list[JobSpec]:
+def _jobs_within_budget(pending: api.PendingJobs, view: api.View) -> list[api.JobSpec]:
     """Pay for and return the first pending jobs that may be examined as members of groups; none if the budget is spent."""
     jobs, work = pending.jobs, view.work
     if work.limited:
-        jobs = jobs[: 1 + work.affordable(len(jobs) - 1, 1, prices.GROUP_SHARE)]
-    return jobs if work.pay(prices.GROUPS, len(view.running), len(jobs)) else []
+        jobs = jobs[: 1 + work.affordable(len(jobs) - 1, 1, api.prices.GROUP_SHARE)]
+    return jobs if work.pay(api.prices.GROUPS, len(view.running), len(jobs)) else []
 
 
 class _Seeker:
@@ -291,9 +262,9 @@ class _Seeker:
     def __init__(
         self,
         search: Search,
-        footprints: NodePlacement,
+        footprints: api.NodePlacement,
         halves: NodeHalves,
-        view: WholeNodesView,
+        view: api.WholeNodesView,
         slowdown: Slowdown,
         above: float,
     ) -> None:
@@ -312,7 +283,7 @@ class _Seeker:
         """Yield the groups of ``primary`` with some of the candidates that are to be tried; ``must``: the first of them."""
         if primary.running is None and primary.nodes > self._free and not any(member.running for member in candidates):
             return  # no member brings nodes
-        if not self._work.pay(prices.MEMBERS, len(candidates)):
+        if not self._work.pay(api.prices.MEMBERS, len(candidates)):
             return
         if must is not None and not self._select_candidates(primary, candidates[:1]):
             return  # no other job would do
@@ -327,15 +298,15 @@ class _Seeker:
     def _select_candidates(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
         return select_candidates(primary, candidates, self._search, self._slowdown, self._halves)
 
-    def first_of(self, candidates: Iterator[Found], gate: Gate) -> Group | None:
+    def first_of(self, candidates: Iterator[Found], gate: api.Gate) -> Group | None:
         """Return the best group that is admitted, or the first where that is wanted (step 6)."""
         if self._search.choice == BEST:
             rank = ranking(self._search)
             candidates = iter(sorted(candidates, key=lambda found: (found.falls_back, -rank(found))))
         for tried, found in enumerate(candidates, 1):
-            if not self._work.pay(prices.GROUP_SEAT):
+            if not self._work.pay(api.prices.GROUP_SEAT):
                 return None
-            most = self._search.max_slowdown + 0.5 / WHOLE_PPM  # as in step 1
+            most = self._search.max_slowdown + 0.5 / api.WHOLE_PPM  # as in step 1
             group = seat_group(found, self._footprints, self._halves, self._view, most)
             if group is not None and gate.admit(group):
                 for job_id in group.job_ids:
@@ -348,7 +319,7 @@ class _Seeker:
         """Tell whether there are empty nodes enough for the members that do not run yet, and budget enough for the forecast."""
         there = sum([member.nodes for member in (primary, *matched) if member.running is not None])
         wanted = max(primary.nodes, sum([member.nodes for member in matched]))
-        return wanted - there <= self._free and self._work.pay(prices.EVOLUTION)
+        return wanted - there <= self._free and self._work.pay(api.prices.EVOLUTION)
 
     def _facts(self, group: Group, tried: int) -> dict[str, object]:
         """Return the facts for a decision trace about a group that was chosen after a number of tries."""
@@ -371,4 +342,4 @@ class _Seeker:
         """Return the resource that adds most to the largest slowdown of the group; None if the belief does not say."""
         worst = max(found.matched, key=lambda member: max(member.beside, member.beside_it))
         model = self._view.pairs
-        return None if model is None else worst_resource(found.primary.job, worst.job, model)
+        return None if model is None else api.worst_resource(found.primary.job, worst.job, model)

@@ -11,21 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
-from cosched_plugin.api import (
-    Action,
-    JobSpec,
-    PairModel,
-    Running,
-    SeatOf,
-    SetNote,
-    View,
-    each_node,
-    expect_end,
-    may_meet,
-    round_up_us,
-    running_with_note,
-    slowdowns_on,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.placement.spread import NodeHalves
 
 # Forecast of a group from now on: when each job ends, how long the jobs stay together, and what they gain.
@@ -38,12 +24,12 @@ from cosched_plugin.policies.placement.spread import NodeHalves
 class Member(NamedTuple):
     """A job as a member of a group."""
 
-    job: JobSpec
+    job: api.JobSpec
     left_us: float  # work left, in run time at one process a node
     factor: float  # own slowdown on its nodes
     per_node: int  # processes
     nodes: int  # how many nodes it takes, or has
-    running: Running | None = None  # None: it is pending
+    running: api.Running | None = None  # None: it is pending
     beside: float = 1.0  # of a matched job: its slowdown beside the primary, own slowdown not counted
     beside_it: float = 1.0  # the slowdown of the primary beside it
 
@@ -107,7 +93,7 @@ def gain_alone(per_node: int, factor: float) -> float:
 
 def whole_us(span_us: float) -> int:
     """Return a span as whole microseconds, rounded up; at least 1."""
-    return max(1, round_up_us(span_us))
+    return max(1, api.round_up_us(span_us))
 
 
 NOTE: Final = "group"
@@ -124,13 +110,13 @@ class Place(NamedTuple):
     slowdown: float  # from then on, as long as the members stay
     partners: tuple[int, ...]  # the primary's: the matched jobs; a matched job's: the primary
 
-    def note(self, job_id: int) -> SetNote:
+    def note(self, job_id: int) -> api.SetNote:
         """Return the decision that writes the note."""
         primary, progress_us, left_us, slowdown, partners = self
-        return SetNote(job_id, NOTE, (primary, progress_us, left_us, slowdown, *partners))
+        return api.SetNote(job_id, NOTE, (primary, progress_us, left_us, slowdown, *partners))
 
 
-def place_of(job_id: int, view: View) -> Place | None:
+def place_of(job_id: int, view: api.View) -> Place | None:
     """Return the note of a job in a group."""
     note = view.note(job_id, NOTE)
     if type(note) is tuple and [type(part) for part in note[:4]] == _PLACE:
@@ -139,14 +125,14 @@ def place_of(job_id: int, view: View) -> Place | None:
     return None
 
 
-def member_in_place(running: Running, halves: NodeHalves) -> Member:
+def member_in_place(running: api.Running, halves: NodeHalves) -> Member:
     """Return a running job as a member of a group, without its work left: with its own slowdown on its nodes."""
-    placed = list(each_node(running.runs))
+    placed = list(api.each_node(running.runs))
     per_node = max(count for _, count in placed)
     return Member(running.job, 0.0, halves.footprint(running.job, per_node).factor, per_node, len(placed), running)
 
 
-def present_member(running: Running, view: View, halves: NodeHalves) -> Member:
+def present_member(running: api.Running, view: api.View, halves: NodeHalves) -> Member:
     """Return a running job, in a group or not, as it is now."""
     member = member_in_place(running, halves)
     place = place_of(running.job.id, view)
@@ -156,35 +142,35 @@ def present_member(running: Running, view: View, halves: NodeHalves) -> Member:
     return member._replace(left_us=max(1.0, place.left_us - gone_us / place.slowdown))
 
 
-Slowdown = Callable[[JobSpec, JobSpec], float]
+Slowdown = Callable[[api.JobSpec, api.JobSpec], float]
 
 
-def slowdown_in(view: View) -> Slowdown | None:
+def slowdown_in(view: api.View) -> Slowdown | None:
     """Return the believed slowdown of the first job beside the second, own slowdown not counted; None: no belief."""
     model = view.pairs
     if model is None:
         return None
     known: dict[tuple[int, int], float] = {}
 
-    def slowdown(job: JobSpec, other: JobSpec) -> float:
+    def slowdown(job: api.JobSpec, other: api.JobSpec) -> float:
         pair = (job.id, other.id)
         value = known.get(pair)
         if value is None:
             if len(known) > MOST_PAIRS:
                 known.clear()
-            both = may_meet(job, model) and may_meet(other, model)
+            both = api.may_meet(job, model) and api.may_meet(other, model)
             value = known[pair] = model.slowdown(job, other) if both else inf
         return value
 
     return slowdown
 
 
-def keep_up(view: View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[Action]:
+def keep_up(view: api.View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[api.Action]:
     """Yield the revisions of groups whose jobs have ended."""
     groups: dict[int, list[int]] = {}
     broken: dict[int, None] = {}
     running = view.running
-    for job_id in running_with_note(NOTE, view):
+    for job_id in api.running_with_note(NOTE, view):
         place = place_of(job_id, view)
         if place is not None:
             groups.setdefault(place.primary, []).append(job_id)
@@ -195,15 +181,15 @@ def keep_up(view: View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[Acti
 
 
 def _regroup(
-    primary: int, members: Sequence[int], view: View, halves: NodeHalves, slowdown: Slowdown
-) -> Iterator[Action]:
+    primary: int, members: Sequence[int], view: api.View, halves: NodeHalves, slowdown: Slowdown
+) -> Iterator[api.Action]:
     """Yield new expected ends for the remaining jobs of a group, and disband it where it is no longer a group."""
     left = [present_member(view.running[job_id], view, halves) for job_id in members]
     own = next((member for member in left if member.job.id == primary), None)
     if own is None or len(left) == 1:
         for member in left:
-            yield from expect_end(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
-            yield SetNote(member.job.id, NOTE, None)
+            yield from api.expect_end(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
+            yield api.SetNote(member.job.id, NOTE, None)
         return
     model = view.pairs
     others = [member for member in left if member is not own]
@@ -213,25 +199,25 @@ def _regroup(
         matched = [beside_primary(member, own.job, slowdown) for member in others]
     outcome = evolve(own, matched)
     for member, span_us in zip([own, *matched], outcome.spans_us, strict=True):
-        yield from expect_end(member.job.id, view.now_us + span_us, view)
+        yield from api.expect_end(member.job.id, view.now_us + span_us, view)
     yield from remember(own, matched, view)
 
 
-def beside_primary(member: Member, primary: JobSpec, slowdown: Slowdown) -> Member:
+def beside_primary(member: Member, primary: api.JobSpec, slowdown: Slowdown) -> Member:
     """Return a job as a matched one beside ``primary``."""
     return member._replace(beside=slowdown(member.job, primary), beside_it=slowdown(primary, member.job))
 
 
-def beside_on(member: Member, primary: Member, model: PairModel, view: View) -> Member:
+def beside_on(member: Member, primary: Member, model: api.PairModel, view: api.View) -> Member:
     """Return a running job as a matched one beside a running primary, by the threads that both hold."""
     assert member.running is not None
     assert primary.running is not None
-    own, its = SeatOf(primary.job, primary.running.runs), SeatOf(member.job, member.running.runs)
-    beside_it, beside = slowdowns_on(own, its, model, view)
+    own, its = api.SeatOf(primary.job, primary.running.runs), api.SeatOf(member.job, member.running.runs)
+    beside_it, beside = api.slowdowns_on(own, its, model, view)
     return member._replace(beside=beside, beside_it=beside_it)
 
 
-def remember(primary: Member, matched: Sequence[Member], view: View) -> Iterator[SetNote]:
+def remember(primary: Member, matched: Sequence[Member], view: api.View) -> Iterator[api.SetNote]:
     """Yield the notes of a group as it goes on from now."""
     own = primary.job.id
     slowdown = primary.factor * max(member.beside_it for member in matched)
@@ -240,6 +226,6 @@ def remember(primary: Member, matched: Sequence[Member], view: View) -> Iterator
         yield _place(member, own, member.factor * member.beside, (own,), view).note(member.job.id)
 
 
-def _place(member: Member, primary: int, slowdown: float, partners: tuple[int, ...], view: View) -> Place:
+def _place(member: Member, primary: int, slowdown: float, partners: tuple[int, ...], view: api.View) -> Place:
     progress_us = 0 if member.running is None else view.progress_us(member.running)
     return Place(primary, progress_us, float(member.left_us), slowdown, partners)

@@ -10,21 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import (
-    BOUNDS,
-    SECOND_US,
-    WHOLE_PPM,
-    Bools,
-    Floats,
-    Gatekeeper,
-    Ints,
-    JobSpec,
-    PairModel,
-    PendingJobs,
-    Running,
-    View,
-    worst_resource,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable, QueueTable, may_share, queue_table
 
 # The funnel, in the order of table 5; "type" is the paper's "matchable".
@@ -32,8 +18,8 @@ CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
 # Kinds of CPU, the paper's first: hyperthreaded, or time-shared, where only cpu-bound and disk-bound jobs match.
 HYPERTHREADED, STANDARD = "hyperthreaded", "standard"
 CPUS: Final = (HYPERTHREADED, STANDARD)
-_CPU: Final = BOUNDS.index("cpu")
-_DISK: Final = BOUNDS.index("disk")
+_CPU: Final = api.BOUNDS.index("cpu")
+_DISK: Final = api.BOUNDS.index("disk")
 _STANDARD_PARTNERS: Final = {_CPU: _DISK, _DISK: _CPU}
 
 
@@ -47,11 +33,11 @@ class Rules(NamedTuple):
 class Filtered(NamedTuple):
     """The remaining candidates: ``fine`` [candidate], and for each constraint those that pass it and all before it."""
 
-    fine: Bools
-    slowdowns: Floats
-    passed: Mapping[str, Bools]
+    fine: api.Bools
+    slowdowns: api.Floats
+    passed: Mapping[str, api.Bools]
     self_place: int | None = None  # place of the job itself among the candidates, if it is there
-    pair: tuple[JobSpec, PairModel] | None = None  # the job itself, and the model that was asked
+    pair: tuple[api.JobSpec, api.PairModel] | None = None  # the job itself, and the model that was asked
 
     def without(self, place: int) -> Filtered:
         """Return this result with one candidate left out of all counts: the job itself."""
@@ -59,7 +45,7 @@ class Filtered(NamedTuple):
             mask[place] = False
         return self._replace(self_place=place)
 
-    def facts(self, jobs: Jobs, fine: Ints, profits: Floats | None) -> dict[str, object]:
+    def facts(self, jobs: Jobs, fine: api.Ints, profits: api.Floats | None) -> dict[str, object]:
         """Return the facts for a decision trace: how many candidates were left after each constraint, and what removed the others.
 
         ``fine``: places of the candidates that were compared, in the order of ``profits`` (None: not computed).
@@ -89,13 +75,15 @@ class Filtered(NamedTuple):
         found: dict[str, list[int]] = {}
         for other in jobs.jobs if too_slow and self.pair is not None else ():
             if other.id in too_slow and self.pair is not None:
-                resource = worst_resource(self.pair[0], other, self.pair[1])
+                resource = api.worst_resource(self.pair[0], other, self.pair[1])
                 if resource is not None:
                     found.setdefault(resource, []).append(other.id)
         return found
 
 
-def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairModel, *, as_host: bool) -> Filtered:
+def apply_constraints(
+    job: api.JobSpec, candidates: Jobs, rules: Rules, model: api.PairModel, *, as_host: bool
+) -> Filtered:
     """Check ``candidates`` against the constraints for sharing nodes with ``job``.
 
     ``as_host``: the candidates would join the nodes of ``job`` and may not be larger; else ``job`` would join theirs.
@@ -105,9 +93,9 @@ def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairM
     fine = np.ones(len(candidates.ids), dtype=np.bool_)
     room = fits = fine
     if model.by_usage and job.usage is not None:
-        own, memory_ppm = BOUNDS.index(job.usage[0]), job.usage[4]
+        own, memory_ppm = api.BOUNDS.index(job.usage[0]), job.usage[4]
         usage, unknown = candidates.usage, ~candidates.used
-        room = (usage.memory + memory_ppm <= WHOLE_PPM) | unknown
+        room = (usage.memory + memory_ppm <= api.WHOLE_PPM) | unknown
         if rules.standard:
             wanted = _STANDARD_PARTNERS.get(own)
             fits = unknown if wanted is None else (usage.bound == wanted) | unknown
@@ -129,15 +117,15 @@ def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairM
     return Filtered(fine, slow, passed, pair=(job, model))
 
 
-def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: PairModel) -> float:
+def slowdown_beside(host: api.JobSpec, guest: api.JobSpec, rules: Rules, model: api.PairModel) -> float:
     """Return the slowdown of two jobs, the second on the nodes of the first; 0 where `apply_constraints` would not let them share."""
     if guest.processes > host.processes or not (may_share(guest, model) and may_share(host, model)):
         return 0.0
     one, other = host.usage, guest.usage
     if model.by_usage and one is not None and other is not None:
-        if one[4] + other[4] > WHOLE_PPM:
+        if one[4] + other[4] > api.WHOLE_PPM:
             return 0.0
-        own, its = BOUNDS.index(one[0]), BOUNDS.index(other[0])
+        own, its = api.BOUNDS.index(one[0]), api.BOUNDS.index(other[0])
         if rules.standard and _STANDARD_PARTNERS.get(own) != its:
             return 0.0
         if not rules.standard and own == its and (own != _CPU or model.compete(host, guest)):
@@ -154,22 +142,22 @@ _FEW: Final = 16  # number of pairs below which arrays do not pay
 class Pairs(NamedTuple):
     """Pending jobs and the running jobs that they may join, in columns: all hosts of the first, all of the second, ..."""
 
-    newcomers: Ints  # places in the queue
-    ranks: Ints  # places of the hosts among `hosts`
-    slowdowns: Floats
-    hosts: Sequence[Running]  # by start and id
-    sizes: Ints  # of the hosts
-    left_us: Ints  # expected time left of the hosts
+    newcomers: api.Ints  # places in the queue
+    ranks: api.Ints  # places of the hosts among `hosts`
+    slowdowns: api.Floats
+    hosts: Sequence[api.Running]  # by start and id
+    sizes: api.Ints  # of the hosts
+    left_us: api.Ints  # expected time left of the hosts
 
-    def only(self, which: Ints) -> Pairs:
+    def only(self, which: api.Ints) -> Pairs:
         """Return these pairs."""
         of_pairs = (self.newcomers[which], self.ranks[which], self.slowdowns[which])
         return tuple.__new__(Pairs, (*of_pairs, *self[3:]))  # a call of the class takes twice as long
 
     @property
-    def left_s(self) -> Floats:
+    def left_s(self) -> api.Floats:
         """Return the expected time left of the hosts, in seconds."""
-        return self.left_us / SECOND_US
+        return self.left_us / api.SECOND_US
 
 
 class Hosts:
@@ -192,7 +180,9 @@ class Hosts:
         self._rules = rules
         self._job_table = job_table
         self._renewals = 0  # of the job table, when this cache was begun
-        self._slow: dict[int, Floats] = {}  # by running job: slowdown beside each of the job table; 0: may not share
+        self._slow: dict[
+            int, api.Floats
+        ] = {}  # by running job: slowdown beside each of the job table; 0: may not share
         self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was checked against
         self._learnt = (0, 0, -1)  # what it was last checked against, and the version of the view then
         self._may_share: dict[int, bool] = {}  # by running job that is alone
@@ -200,7 +190,7 @@ class Hosts:
         self._hospitable: list[int] = []
         self._alone_at = -1
 
-    def pairs(self, table: QueueTable, hosts: Sequence[Running], view: View, model: PairModel) -> Pairs:
+    def pairs(self, table: QueueTable, hosts: Sequence[api.Running], view: api.View, model: api.PairModel) -> Pairs:
         """Return which pending job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
         self._learn(hosts, view, model)
         rows = table.rows
@@ -209,7 +199,12 @@ class Hosts:
         return self._pairs_in_columns(newcomers, ranks, slow[ranks, newcomers], hosts, view)
 
     def pairs_of(
-        self, job: JobSpec, pending: PendingJobs, hosts: Sequence[Running], view: View, model: PairModel
+        self,
+        job: api.JobSpec,
+        pending: api.PendingJobs,
+        hosts: Sequence[api.Running],
+        view: api.View,
+        model: api.PairModel,
     ) -> Pairs | None:
         """Return the pairs of one pending job; None if it may join no running job."""
         row = self._job_table.row(job)
@@ -223,13 +218,13 @@ class Hosts:
         return self._pairs_in_columns(newcomers, ranks, slowdowns[ranks], hosts, view)
 
     def _pairs_in_columns(
-        self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View
+        self, newcomers: api.Ints, ranks: api.Ints, slowdowns: api.Floats, hosts: Sequence[api.Running], view: api.View
     ) -> Pairs:
         sizes = np.array([host.job.processes for host in hosts], dtype=np.int64)
         left_us = np.array(view.times_left_us(hosts), dtype=np.int64)
         return Pairs(newcomers, ranks, slowdowns, hosts, sizes, left_us)
 
-    def let_in(self, pairs: Pairs, table: QueueTable, view: View, gate: Gatekeeper) -> Pairs:
+    def let_in(self, pairs: Pairs, table: QueueTable, view: api.View, gate: api.Gatekeeper) -> Pairs:
         """Return the pairs of the newcomers that ``gate`` may admit beside a host."""
         now_us, ranks, newcomers = view.now_us, pairs.ranks, pairs.newcomers
         sizes, estimates_us = self._job_table.sizes_and_estimates_us(table.rows[newcomers])
@@ -247,22 +242,22 @@ class Hosts:
         some[newcomers[admitted]] = True
         return pairs.only(some[newcomers].nonzero()[0])
 
-    def available(self, view: View) -> list[Running]:
+    def available(self, view: api.View) -> list[api.Running]:
         """Return the running jobs that share no node with another and are not stopped, by start and id."""
         running_jobs = self._renew(view)
         return [running_jobs[job_id] for job_id in self._alone]
 
-    def hospitable(self, view: View) -> list[Running]:
+    def hospitable(self, view: api.View) -> list[api.Running]:
         """Return the running jobs that may be co-located."""
         running_jobs = self._renew(view)
         return [running_jobs[job_id] for job_id in self._hospitable]
 
-    def any_hospitable(self, view: View) -> bool:
+    def any_hospitable(self, view: api.View) -> bool:
         """Tell whether there are such jobs."""
         self._renew(view)
         return bool(self._hospitable)
 
-    def _renew(self, view: View) -> Mapping[int, Running]:
+    def _renew(self, view: api.View) -> Mapping[int, api.Running]:
         """Bring the lists of hosts up to the view's version, and return all running jobs.
 
         Whether a job may share never changes, so only jobs that are new are asked.
@@ -290,7 +285,7 @@ class Hosts:
         self._hospitable = [job_id for job_id in self._alone if self._may_share[job_id]]
         return jobs
 
-    def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
+    def facts(self, job: api.JobSpec, profits: Mapping[int, float], view: api.View) -> dict[str, object]:
         """Return the facts for a decision trace about a search; ``profits``: by host, of the hosts compared."""
         assert view.pairs is not None  # otherwise the search would have found nothing
         jobs = Jobs.of([running.job for running in self.available(view)], view.pairs)
@@ -300,7 +295,7 @@ class Hosts:
         told = np.array([profits[ids[place]] for place in fine.tolist()]) if profits else None
         return filtered.facts(jobs, fine, told) | {"not_alone": sorted(set(view.running) - set(ids))}
 
-    def _learn(self, hosts: Sequence[Running], view: View, model: PairModel) -> None:
+    def _learn(self, hosts: Sequence[api.Running], view: api.View, model: api.PairModel) -> None:
         """Check running jobs against the rows of the job table that they were not checked against yet."""
         job_table, slow, upto = self._job_table, self._slow, self._upto
         last = len(job_table)

@@ -7,21 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import (
-    BOUNDS,
-    SECOND_US,
-    UNKNOWN_USAGE,
-    Bools,
-    Floats,
-    Ints,
-    JobSpec,
-    NoteValue,
-    PairModel,
-    PendingJobs,
-    UsageColumns,
-    View,
-    may_meet,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.orders import NOTE, Tally, history, is_short
 
 # The profit of two jobs on the same nodes: utilisation gain and response-time impact (LOMARC paper, section 5.2).
@@ -35,20 +21,20 @@ _TERMS = 10_000  # number of terms added one by one
 _NOISE = 1e-9  # relative, and far more than the rounding error of such sums
 
 
-def utilisation_gain_2(size: Ints | int, sizes: Ints, slowdowns: Floats) -> Floats:
+def utilisation_gain_2(size: api.Ints | int, sizes: api.Ints, slowdowns: api.Floats) -> api.Floats:
     """Return the timeless gain per node: nodes gained where both run, less nodes lost where the larger job is slowed alone."""
     gained = np.minimum(size, sizes) * (2.0 / slowdowns - 1.0)
     lost = np.abs(size - sizes) * (1.0 - 1.0 / slowdowns)
-    gain: Floats = (gained - lost) / np.maximum(size, sizes)
+    gain: api.Floats = (gained - lost) / np.maximum(size, sizes)
     return gain
 
 
 def utilisation_gain_1(
-    size: Ints | int, time_s: Floats | float, sizes: Ints, times_s: Floats, slowdowns: Floats
-) -> Floats:
+    size: api.Ints | int, time_s: api.Floats | float, sizes: api.Ints, times_s: api.Floats, slowdowns: api.Floats
+) -> api.Floats:
     """Return the utilisation gain, scaled by the part of the longer run time that is shared."""
     overlap = np.minimum(time_s, times_s) / np.maximum(time_s, times_s)
-    gain: Floats = utilisation_gain_2(size, sizes, slowdowns) * overlap
+    gain: api.Floats = utilisation_gain_2(size, sizes, slowdowns) * overlap
     return gain
 
 
@@ -70,25 +56,25 @@ class Match(NamedTuple):
     """The current job (or as many as candidates) beside several candidates: sizes in processes, times in seconds."""
 
     processors: int  # of the machine: the divisor of all work
-    size: Ints | int  # of the current job
-    time_s: Floats | float
-    sizes: Ints  # of the candidates
-    times_s: Floats
-    slowdowns: Floats
+    size: api.Ints | int  # of the current job
+    time_s: api.Floats | float
+    sizes: api.Ints  # of the candidates
+    times_s: api.Floats
+    slowdowns: api.Floats
 
-    def delay_s(self) -> Floats:
+    def delay_s(self) -> api.Floats:
         """Return the delay of a perfectly packed machine if the pair runs instead of the current job alone."""
         run_s = np.minimum(self.time_s, self.times_s) * (self.slowdowns - 1.0) + np.maximum(self.time_s, self.times_s)
-        delay: Floats = (run_s * np.maximum(self.size, self.sizes) - self.time_s * self.size) / self.processors
+        delay: api.Floats = (run_s * np.maximum(self.size, self.sizes) - self.time_s * self.size) / self.processors
         return delay
 
-    def work_s(self) -> Floats:
+    def work_s(self) -> api.Floats:
         """Return the candidates' work divided by the processors."""
-        work: Floats = self.times_s * self.sizes / self.processors
+        work: api.Floats = self.times_s * self.sizes / self.processors
         return work
 
 
-def impact_on_waiting(match: Match, work_s: Floats, own: int, places: Ints, future: Future) -> Floats:
+def impact_on_waiting(match: Match, work_s: api.Floats, own: int, places: api.Ints, future: Future) -> api.Floats:
     """Return the response-time impact of taking a candidate out of the queue to run beside the current job.
 
     ``work_s``: work over processors of every pending job, in queue order, the current one at index ``own``, candidates at ``places``.
@@ -111,11 +97,11 @@ def impact_on_waiting(match: Match, work_s: Floats, own: int, places: Ints, futu
     last = response[-1]
     increase = increase + _short(delay, future.short)
     decrease = decrease + improvement * _later(last, future.longer)
-    profit: Floats = (decrease - increase) / max(len(response) - 1, 1)
+    profit: api.Floats = (decrease - increase) / max(len(response) - 1, 1)
     return profit
 
 
-def impact_on_running(match: Match, work_s: Floats, places: Ints, future: Future) -> Floats:
+def impact_on_running(match: Match, work_s: api.Floats, places: api.Ints, future: Future) -> api.Floats:
     """Return the response-time impact of putting newcomers beside running jobs, pair by pair.
 
     ``match``: the current jobs are the hosts with the time that they have left, the candidates the newcomers, at ``places`` in the
@@ -135,11 +121,11 @@ def impact_on_running(match: Match, work_s: Floats, places: Ints, future: Future
     increase = delay / host_s + _short(delay, future.short)
     decrease = (first - newcomer_s * match.slowdowns) / first + improvement * np.add.reduce(inverse, axis=1)
     decrease = decrease + improvement * _later(last, future.longer)
-    profit: Floats = (decrease - increase) / max(len(work_s) - 1, 1)
+    profit: api.Floats = (decrease - increase) / max(len(work_s) - 1, 1)
     return profit
 
 
-def may_gain(match: Match, work_s: Floats, future: Future) -> Bools:
+def may_gain(match: Match, work_s: api.Floats, future: Future) -> api.Bools:
     """Tell of each pair, by a cheap bound, whether `impact_on_running` with these arguments might find a gain."""
     response = work_s.cumsum()
     # The case of a host without work left and no job after the newcomer: no other job would have responded sooner.
@@ -149,16 +135,16 @@ def may_gain(match: Match, work_s: Floats, future: Future) -> Bools:
     newcomer_s = match.work_s()
     decrease = 1.0 - newcomer_s * match.slowdowns / (host_s + newcomer_s) + np.maximum(newcomer_s - delay, 0.0) * others
     increase = delay / host_s + _short(delay, future.short)
-    may: Bools = decrease - increase > -_NOISE * (2.0 + decrease + np.abs(increase))
+    may: api.Bools = decrease - increase > -_NOISE * (2.0 + decrease + np.abs(increase))
     return may
 
 
-def _short(delay: Floats, short: Arrivals) -> Floats:
-    increase: Floats = short.jobs * delay / max(short.work_s, BOUND_S)
+def _short(delay: api.Floats, short: Arrivals) -> api.Floats:
+    increase: api.Floats = short.jobs * delay / max(short.work_s, BOUND_S)
     return increase
 
 
-def _later(response: Floats, longer: Arrivals) -> Floats:
+def _later(response: api.Floats, longer: Arrivals) -> api.Floats:
     """Return Σ 1/response over jobs that come after all others, each at the mean work; the last one counts by its fraction.
 
     The first `_TERMS` are added up. The integral stands for further ones, as good as the sum so far out; a burst of
@@ -170,7 +156,7 @@ def _later(response: Floats, longer: Arrivals) -> Floats:
     if response.ndim and response.size * terms > _TERMS:  # many pairs share few hosts
         some, alike = np.unique(response, return_inverse=True)
         if len(some) < len(response):
-            later: Floats = _later(some, longer)[alike]
+            later: api.Floats = _later(some, longer)[alike]
             return later
     behind = response[..., None] + np.arange(1, terms + 1) * longer.work_s
     inverse = 1.0 / behind
@@ -197,36 +183,36 @@ class Jobs:
 
     __slots__ = ("_jobs", "_rows", "_shares", "ids", "matchable", "short", "sizes", "submits_us", "times_s", "used")
 
-    ids: Ints
-    sizes: Ints
-    submits_us: Ints
+    ids: api.Ints
+    sizes: api.Ints
+    submits_us: api.Ints
 
-    def __init__(self, numbers: Ints, jobs: Sequence[JobSpec], rows: Ints) -> None:
+    def __init__(self, numbers: api.Ints, jobs: Sequence[api.JobSpec], rows: api.Ints) -> None:
         """``numbers`` [field, job]: see `_row`; these jobs are those of the ``rows`` of ``jobs``."""
         self._jobs, self._rows = jobs, rows
         self.ids, self.sizes, estimates_us, self.submits_us = numbers[:4]
-        self.times_s: Floats = estimates_us / SECOND_US  # run time alone
-        self.short: Bools = numbers[4] > 0
-        self.matchable: Bools = numbers[5] > 0  # of medium length or longer, of known usage, and willing to share
-        self.used: Bools = numbers[6] > 0  # their usage is known
-        self._shares: Ints = numbers[7:]
+        self.times_s: api.Floats = estimates_us / api.SECOND_US  # run time alone
+        self.short: api.Bools = numbers[4] > 0
+        self.matchable: api.Bools = numbers[5] > 0  # of medium length or longer, of known usage, and willing to share
+        self.used: api.Bools = numbers[6] > 0  # their usage is known
+        self._shares: api.Ints = numbers[7:]
 
     @classmethod
-    def of(cls, jobs: Sequence[JobSpec], model: PairModel | None) -> Jobs:
+    def of(cls, jobs: Sequence[api.JobSpec], model: api.PairModel | None) -> Jobs:
         """Return the columns of ``jobs``; ``model`` is the believed model of pairs."""
         job_table = JobTable()
         job_table.renew(len(jobs), model)
         return job_table.columns(job_table.rows(jobs))
 
     @property
-    def jobs(self) -> Sequence[JobSpec]:
+    def jobs(self) -> Sequence[api.JobSpec]:
         """Return the jobs themselves."""
         return [self._jobs[row] for row in self._rows.tolist()]
 
     @property
-    def usage(self) -> UsageColumns:
+    def usage(self) -> api.UsageColumns:
         """Return the usage of the jobs; `UNKNOWN_USAGE` where it is not known."""
-        return UsageColumns.of(self.ids, *self._shares)
+        return api.UsageColumns.of(self.ids, *self._shares)
 
 
 class JobTable:
@@ -235,10 +221,10 @@ class JobTable:
     __slots__ = ("_numbers", "_row_of", "jobs", "model", "renewals")
 
     def __init__(self) -> None:
-        self.model: PairModel | None = None  # the believed model of pairs
-        self.jobs: list[JobSpec] = []  # by row
+        self.model: api.PairModel | None = None  # the believed model of pairs
+        self.jobs: list[api.JobSpec] = []  # by row
         self._row_of: dict[int, int] = {}
-        self._numbers: Ints = np.zeros((_FIELDS, _LEAST), dtype=np.int64)
+        self._numbers: api.Ints = np.zeros((_FIELDS, _LEAST), dtype=np.int64)
         self.renewals = 0
 
     def __len__(self) -> int:
@@ -249,7 +235,7 @@ class JobTable:
         """Return the number of rows, unused ones included."""
         return int(self._numbers.shape[1])
 
-    def rows(self, jobs: Sequence[JobSpec]) -> Ints:
+    def rows(self, jobs: Sequence[api.JobSpec]) -> api.Ints:
         """Return the row of each job; new jobs are entered."""
         row_of = self._row_of
         try:
@@ -258,26 +244,26 @@ class JobTable:
             self._enter({job.id: job for job in jobs if job.id not in row_of})
             return np.array([row_of[job.id] for job in jobs], dtype=np.int64)
 
-    def row(self, job: JobSpec) -> int:
+    def row(self, job: api.JobSpec) -> int:
         """Return the row of one job, entered if it is new."""
         row = self._row_of.get(job.id)
         return int(self.rows([job])[0]) if row is None else row
 
-    def sizes_and_estimates_us(self, rows: Ints) -> tuple[Ints, Ints]:
+    def sizes_and_estimates_us(self, rows: api.Ints) -> tuple[api.Ints, api.Ints]:
         """Return sizes and estimates of the jobs of these rows."""
         return self._numbers[_SIZE, rows], self._numbers[_ESTIMATE, rows]
 
-    def rows_within(self, processes: int, among: slice) -> Ints:
+    def rows_within(self, processes: int, among: slice) -> api.Ints:
         """Return the rows ``among`` some of jobs that may share nodes and are no larger: few, because most jobs are short."""
         sizes, matchable = self._numbers[_SIZE, among], self._numbers[_MATCHABLE, among]
-        rows: Ints = ((sizes <= processes) & (matchable > 0)).nonzero()[0] + among.start
+        rows: api.Ints = ((sizes <= processes) & (matchable > 0)).nonzero()[0] + among.start
         return rows
 
-    def columns(self, rows: Ints) -> Jobs:
+    def columns(self, rows: api.Ints) -> Jobs:
         """Return the jobs of these rows."""
         return Jobs(self._numbers[:, rows], self.jobs, rows)
 
-    def renew(self, queued: int, model: PairModel | None) -> None:
+    def renew(self, queued: int, model: api.PairModel | None) -> None:
         """Set the believed model of pairs; forget all jobs if it is another model, or most rows cannot be ``queued`` jobs."""
         if self.model is not model or len(self._row_of) > 2 * queued + 1000:
             self.model = model
@@ -285,7 +271,7 @@ class JobTable:
             self.jobs = []  # a new list: columns made of the old one keep it
             self.renewals += 1
 
-    def _enter(self, jobs: dict[int, JobSpec]) -> None:
+    def _enter(self, jobs: dict[int, api.JobSpec]) -> None:
         first = len(self._row_of)
         last = first + len(jobs)
         if last > self.room:
@@ -297,13 +283,13 @@ class JobTable:
         self._row_of.update(zip(jobs, range(first, last), strict=True))
 
 
-def may_share(job: JobSpec, model: PairModel | None) -> bool:
+def may_share(job: api.JobSpec, model: api.PairModel | None) -> bool:
     """Tell whether a job may be co-located at all: it is not short (no gain), and ``model`` knows it."""
-    return not is_short(job) and not job.exclusive and may_meet(job, model)
+    return not is_short(job) and not job.exclusive and api.may_meet(job, model)
 
 
-def _row(job: JobSpec, model: PairModel | None) -> tuple[int, ...]:
-    bound, *shares = job.usage or UNKNOWN_USAGE
+def _row(job: api.JobSpec, model: api.PairModel | None) -> tuple[int, ...]:
+    bound, *shares = job.usage or api.UNKNOWN_USAGE
     return (
         job.id,
         job.processes,
@@ -312,7 +298,7 @@ def _row(job: JobSpec, model: PairModel | None) -> tuple[int, ...]:
         is_short(job),
         may_share(job, model),
         job.usage is not None,
-        BOUNDS.index(bound),
+        api.BOUNDS.index(bound),
         *shares,
     )
 
@@ -322,13 +308,13 @@ class QueueTable:
 
     __slots__ = ("_columns", "_future", "_job_table", "_work_s", "jobs", "rows")
 
-    def __init__(self, jobs: list[JobSpec], job_table: JobTable) -> None:
+    def __init__(self, jobs: list[api.JobSpec], job_table: JobTable) -> None:
         self.jobs = jobs
-        self.rows: Ints = job_table.rows(jobs)  # of the job table
+        self.rows: api.Ints = job_table.rows(jobs)  # of the job table
         self._job_table = job_table
         self._columns: Jobs | None = None
-        self._work_s: Floats | None = None
-        self._future: tuple[int, NoteValue, Future] | None = None  # with the instant and the history that it is of
+        self._work_s: api.Floats | None = None
+        self._future: tuple[int, api.NoteValue, Future] | None = None  # with the instant and the history that it is of
 
     @property
     def columns(self) -> Jobs:
@@ -337,17 +323,17 @@ class QueueTable:
             self._columns = self._job_table.columns(self.rows)
         return self._columns
 
-    def place(self, job: JobSpec) -> int:
+    def place(self, job: api.JobSpec) -> int:
         """Return a job's place in the queue."""
         return int((self.rows == self._job_table.row(job)).argmax())
 
-    def work_s(self, processors: int) -> Floats:
+    def work_s(self, processors: int) -> api.Floats:
         """Return each job's work divided by the number of processors, in seconds."""
         if self._work_s is None:
             self._work_s = self.columns.times_s * self.columns.sizes / processors
         return self._work_s
 
-    def future(self, view: View) -> Future:
+    def future(self, view: api.View) -> Future:
         """Return the expected arrivals while the machine works off this queue, by all arrivals so far."""
         now_us, note = view.now_us, view.note(None, NOTE)
         known = self._future
@@ -355,7 +341,7 @@ class QueueTable:
             known = self._future = (now_us, note, self._expected(view))
         return known[2]
 
-    def _expected(self, view: View) -> Future:
+    def _expected(self, view: api.View) -> Future:
         seen = history(view)
         first_us = int(np.minimum.reduce(self.columns.submits_us))
         if seen.short.jobs or seen.longer.jobs:
@@ -366,18 +352,18 @@ class QueueTable:
         processors = view.machine.cores
         work_s = self.work_s(processors)
         short = self.columns.short
-        spans = float(np.add.reduce(work_s)) * SECOND_US / (now_us - first_us)
+        spans = float(np.add.reduce(work_s)) * api.SECOND_US / (now_us - first_us)
 
-        def arrivals(started: Tally, pending: Floats) -> Arrivals:
+        def arrivals(started: Tally, pending: api.Floats) -> Arrivals:
             jobs = started.jobs + len(pending)
             # In floats: a quotient of integers beyond 2**53 rounds differently, and may break ties the other way.
-            work = float(started.work_us) / float(processors * SECOND_US) + float(np.add.reduce(pending))
+            work = float(started.work_us) / float(processors * api.SECOND_US) + float(np.add.reduce(pending))
             return Arrivals(jobs * spans, work / jobs) if jobs else Arrivals()
 
         return Future(arrivals(seen.short, work_s[short]), arrivals(seen.longer, work_s[~short]))
 
 
-def queue_table(pending: PendingJobs, job_table: JobTable) -> QueueTable:
+def queue_table(pending: api.PendingJobs, job_table: JobTable) -> QueueTable:
     """Return a queue in columns, computed once; ``job_table`` must always be the same one, not renewed in between."""
     table = pending.memo
     if not isinstance(table, QueueTable):

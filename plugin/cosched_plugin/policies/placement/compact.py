@@ -12,39 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import (
-    COUNTABLE,
-    ELIGIBLE_NODES,
-    FIXED_RUN_TIMES,
-    NONE,
-    THREADS,
-    WHOLE_NODES,
-    Beginnings,
-    JobSpec,
-    Layers,
-    Machine,
-    Needs,
-    NodeSet,
-    Offer,
-    Placement,
-    Run,
-    Running,
-    Shape,
-    Snapshot,
-    StartJob,
-    View,
-    WholeNodesView,
-    any_layer,
-    bits_of,
-    each_node,
-    fill_nodes,
-    first_fit,
-    is_plain,
-    lowest_nodes,
-    packed,
-    room_on,
-    thread_mask,
-)
+from cosched_plugin import api
 
 _new = tuple.__new__  # a call of the class of a decision takes twice as long
 
@@ -58,16 +26,16 @@ class Residents:
 
     def __init__(self) -> None:
         self._counts: Sequence[int] = ()  # a cache
-        self._known: tuple[View | None, int] = (None, 0)
+        self._known: tuple[api.View | None, int] = (None, 0)
 
-    def now(self, view: View) -> Sequence[int]:
+    def now(self, view: api.View) -> Sequence[int]:
         """Return the number of running jobs on each node, in all slots."""
         if self._known != (view, view.version):
             self._counts = _count(view.running.values(), view)
             self._known = (view, view.version)
         return self._counts
 
-    def at(self, snapshot: Snapshot) -> Sequence[int]:
+    def at(self, snapshot: api.Snapshot) -> Sequence[int]:
         """Return the same for the instant of a snapshot: of the jobs that run now, those that are not expected to have ended."""
         view, at_us = snapshot.view, snapshot.at_us
         if at_us <= view.now_us:
@@ -75,10 +43,10 @@ class Residents:
         return _count([running for running in view.running.values() if view.expected_end(running) > at_us], view)
 
 
-def _count(jobs: Iterable[Running], view: View) -> Sequence[int]:
+def _count(jobs: Iterable[api.Running], view: api.View) -> Sequence[int]:
     counts = [0] * view.machine.nodes
     for running in jobs:
-        for node, _ in each_node(running.runs):
+        for node, _ in api.each_node(running.runs):
             counts[node] += 1
     return counts
 
@@ -86,51 +54,51 @@ def _count(jobs: Iterable[Running], view: View) -> Sequence[int]:
 # Shapes: whether jobs take threads or whole nodes.
 
 
-class Threads(Shape):
+class Threads(api.Shape):
     """A job takes free hardware threads, wherever they are."""
 
-    provides: ClassVar[Needs] = frozenset({THREADS})
+    provides: ClassVar[api.Needs] = frozenset({api.THREADS})
 
-    def shaped(self, view: View) -> View:
+    def shaped(self, view: api.View) -> api.View:
         """Return the view as it is."""
         return view
 
 
-class Nodes(Shape):
+class Nodes(api.Shape):
     """A job takes empty nodes, and is alone on them until a matching puts another job beside it."""
 
-    provides: ClassVar[Needs] = frozenset({WHOLE_NODES})
+    provides: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES})
 
-    def shaped(self, view: View) -> View:
+    def shaped(self, view: api.View) -> api.View:
         """Return the view of whole nodes."""
-        return WholeNodesView(view)
+        return api.WholeNodesView(view)
 
 
 # Placements that ignore demand: first fit and packed. (`lessconsume` has those that use it.)
 
 
-class FirstFit(Placement):
+class FirstFit(api.Placement):
     """The lowest free threads, node by node.
 
     With ``extend_limit`` the job's limit and expected run time grow by the penalty factor expected there, as under LessConsume.
     """
 
-    _choose = staticmethod(first_fit)
+    _choose = staticmethod(api.first_fit)
 
     def __init__(self, *, extend_limit: bool = False) -> None:
         self.extend_limit = extend_limit
 
     @property
-    def provides(self) -> Needs:
+    def provides(self) -> api.Needs:
         """Return that run times follow from the job, unless limits grow with neighbours."""
-        return NONE if self.extend_limit else frozenset({FIXED_RUN_TIMES})
+        return api.NONE if self.extend_limit else frozenset({api.FIXED_RUN_TIMES})
 
     @property
     def counts(self) -> bool:
         """Tell that neighbours do not matter, unless limits grow with them."""
         return not self.extend_limit
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job on the first free threads."""
         runs = self._choose(
             job,
@@ -140,29 +108,29 @@ class FirstFit(Placement):
         )
         return None if runs is None else self.offer_on(job, runs, snapshot)
 
-    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
+    def offer_on(self, job: api.JobSpec, runs: tuple[api.Run, ...], snapshot: api.Snapshot) -> api.Offer:
         """Return the job on these threads."""
         if not self.extend_limit:
-            return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
+            return api.Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
         from cosched_plugin.policies.planning.losses import LimitRule, factor_of  # noqa: PLC0415 - few limits are extended
 
         return LimitRule().offer(job, snapshot, runs, factor_of(job, snapshot, runs))
 
-    def start(self, job: JobSpec, view: View) -> StartJob:
+    def start(self, job: api.JobSpec, view: api.View) -> api.StartJob:
         """Return the decision to start ``job`` now; there must be a place for it. Its limit stays its own."""
         free = view.free
-        if len(free) == 1 and is_plain(job):
-            runs = lowest_nodes(job.processes, free[0])
+        if len(free) == 1 and api.is_plain(job):
+            runs = api.lowest_nodes(job.processes, free[0])
         else:
             runs = self._choose(job, view.open_to(job, free), view.machine, view.free_memory_mb)
         assert runs is not None
-        return _new(StartJob, (job.id, runs, job.estimate_us, job.limit_us, 0))
+        return _new(api.StartJob, (job.id, runs, job.estimate_us, job.limit_us, 0))
 
 
 class Packed(FirstFit):
     """The nodes with the fewest free threads first: keeps whole nodes free for jobs that need them."""
 
-    _choose = staticmethod(packed)
+    _choose = staticmethod(api.packed)
 
 
 # Placements that consider how many jobs each node has, in all slots: they choose the columns of a matrix of gang scheduling.
@@ -170,35 +138,35 @@ class Packed(FirstFit):
 # Feitelson 1996, *Packing Schemes for Gang Scheduling*, compares such ways to choose columns.
 
 
-class _ByLoad(Placement):
+class _ByLoad(api.Placement):
     """A placement that knows how many running jobs are on each node."""
 
-    provides: ClassVar[Needs] = frozenset({FIXED_RUN_TIMES})
+    provides: ClassVar[api.Needs] = frozenset({api.FIXED_RUN_TIMES})
 
     def __init__(self) -> None:
         self._residents = Residents()
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place in ``snapshot``, or None."""
         free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
         memory_mb = snapshot.memory_for(job)
         for nodes in self._choices(job, free, snapshot.view):
-            runs = fill_nodes(job, free, snapshot.view.machine, memory_mb, nodes)
+            runs = api.fill_nodes(job, free, snapshot.view.machine, memory_mb, nodes)
             if runs is not None:
                 return self.offer_on(job, runs, snapshot)
         return None
 
     @abstractmethod
-    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+    def _choices(self, job: api.JobSpec, free: api.Layers, view: api.View) -> Iterable[Sequence[int]]:
         """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
 
 
 class LeastLoaded(_ByLoad):
     """The nodes with the fewest jobs first, the lowest of equal ones."""
 
-    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+    def _choices(self, job: api.JobSpec, free: api.Layers, view: api.View) -> Iterable[Sequence[int]]:
         loads = self._residents.now(view)
-        return [sorted(bits_of(any_layer(free)), key=lambda node: (loads[node], node))]
+        return [sorted(api.bits_of(api.any_layer(free)), key=lambda node: (loads[node], node))]
 
 
 class Buddy(_ByLoad):
@@ -207,16 +175,16 @@ class Buddy(_ByLoad):
     Nodes out of service count as missing: where no block is left that holds the job, it gets a block of twice the size.
     """
 
-    ignores: ClassVar[Needs] = frozenset({COUNTABLE})  # the size follows from the empty machine
+    ignores: ClassVar[api.Needs] = frozenset({api.COUNTABLE})  # the size follows from the empty machine
 
-    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+    def _choices(self, job: api.JobSpec, free: api.Layers, view: api.View) -> Iterable[Sequence[int]]:
         loads = self._residents.now(view)
         blocks = _blocks_for(job, view)
         blocks.sort(key=lambda block: sum([loads[node] for node in block]))  # stable: the lowest of equal ones
         return blocks
 
 
-def _blocks_for(job: JobSpec, view: View) -> list[range]:
+def _blocks_for(job: api.JobSpec, view: api.View) -> list[range]:
     """Return all blocks of the smallest size of which one holds the job when it is empty."""
     machine = view.machine
     empty = view.open_to(job, view.in_service)
@@ -226,7 +194,7 @@ def _blocks_for(job: JobSpec, view: View) -> list[range]:
     while True:
         blocks = [range(first, min(first + size, machine.nodes)) for first in range(0, machine.nodes, size)]
         if size >= machine.nodes or any(
-            fill_nodes(job, empty, machine, machine.memory_mb, block) is not None for block in blocks
+            api.fill_nodes(job, empty, machine, machine.memory_mb, block) is not None for block in blocks
         ):
             return blocks
         size *= 2
@@ -241,39 +209,43 @@ def _blocks_for(job: JobSpec, view: View) -> list[range]:
 class _Wanted(NamedTuple):
     """A job, and what it may take of the nodes at an instant."""
 
-    job: JobSpec  # with at most as many processes on a node as it gets there
+    job: api.JobSpec  # with at most as many processes on a node as it gets there
     rooms: Sequence[int]  # processes on a node that is empty, by class of nodes
-    free: Layers
+    free: api.Layers
     memory_mb: Sequence[int]
-    snapshot: Snapshot
+    snapshot: api.Snapshot
 
     def fits(self, node: int) -> bool:
         """Tell whether the node has room for a process now."""
         machine = self.snapshot.view.machine
-        free_threads = thread_mask(self.free, node).bit_count()
-        return free_threads > 0 and room_on(self.job, free_threads, machine.threads_of[node], self.memory_mb[node]) > 0
+        free_threads = api.thread_mask(self.free, node).bit_count()
+        return (
+            free_threads > 0 and api.room_on(self.job, free_threads, machine.threads_of[node], self.memory_mb[node]) > 0
+        )
 
 
-class _OnePerNode(Placement):
+class _OnePerNode(api.Placement):
     """One process on each node: more only where a job has more processes than there are nodes, or asks for more on a node.
 
     ``contexts``: hardware threads of each node that jobs may hold, in each slot, so that as many may share it; 0: all. An exclusive
     job has whole nodes all the same.
     """
 
-    needs: ClassVar[Needs] = frozenset({THREADS})
-    provides: ClassVar[Needs] = frozenset({FIXED_RUN_TIMES})
-    ignores: ClassVar[Needs] = frozenset({ELIGIBLE_NODES, COUNTABLE})  # nodes are counted before they are chosen
+    needs: ClassVar[api.Needs] = frozenset({api.THREADS})
+    provides: ClassVar[api.Needs] = frozenset({api.FIXED_RUN_TIMES})
+    ignores: ClassVar[api.Needs] = frozenset(
+        {api.ELIGIBLE_NODES, api.COUNTABLE}
+    )  # nodes are counted before they are chosen
 
     def __init__(self, *, contexts: int = 0) -> None:
         self._contexts = contexts
 
-    def never(self, job: JobSpec, view: View) -> bool:
+    def never(self, job: api.JobSpec, view: api.View) -> bool:
         """Tell whether the whole machine does not hold ``job``."""
         machine = view.machine
         return not _per_node(job, self._rooms(job, machine), machine)
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place in ``snapshot``, or None."""
         machine = snapshot.view.machine
         rooms = self._rooms(job, machine)
@@ -281,12 +253,12 @@ class _OnePerNode(Placement):
         if not per_node:
             return None
         free = self._open_to(job, snapshot)
-        if any_layer(free).bit_count() * per_node < job.processes:
+        if api.any_layer(free).bit_count() * per_node < job.processes:
             return None
         limited = job._replace(ppn_max=per_node)
         wanted = _Wanted(limited, rooms, free, snapshot.memory_for(job), snapshot)
         for nodes in self._choices(wanted):
-            runs = fill_nodes(limited, wanted.free, machine, wanted.memory_mb, nodes)
+            runs = api.fill_nodes(limited, wanted.free, machine, wanted.memory_mb, nodes)
             if runs is not None:
                 return self.offer_on(job, runs, snapshot)
         return None
@@ -295,20 +267,20 @@ class _OnePerNode(Placement):
     def _choices(self, wanted: _Wanted) -> Iterable[Sequence[int]]:
         """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
 
-    def _rooms(self, job: JobSpec, machine: Machine) -> Sequence[int]:
+    def _rooms(self, job: api.JobSpec, machine: api.Machine) -> Sequence[int]:
         """Return how many processes of the job an empty node can take, by class of nodes."""
         most = machine.depth if job.exclusive or not self._contexts else self._contexts
         return [
-            room_on(job, min(most, each.threads), each.threads, each.memory_mb) if each.nodes else 0
+            api.room_on(job, min(most, each.threads), each.threads, each.memory_mb) if each.nodes else 0
             for each in machine.classes
         ]
 
-    def _open_to(self, job: JobSpec, snapshot: Snapshot) -> Layers:
+    def _open_to(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Layers:
         free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
         contexts = self._contexts
         if job.exclusive or not contexts or contexts >= len(free):
             return free
-        return (*free[:contexts], *[NodeSet(0)] * (len(free) - contexts))
+        return (*free[:contexts], *[api.NodeSet(0)] * (len(free) - contexts))
 
 
 class Contiguous(_OnePerNode):
@@ -345,21 +317,21 @@ class Scattered(_OnePerNode):
         super().__init__(contexts=contexts)
         self._seed = seed
         # A cache: a number of nodes, and the beginnings of their draws
-        self._draws: tuple[int, Beginnings] | None = None
+        self._draws: tuple[int, api.Beginnings] | None = None
 
     def _choices(self, wanted: _Wanted) -> Iterable[Sequence[int]]:
         view = wanted.snapshot.view
-        free = any_layer(wanted.free)
+        free = api.any_layer(wanted.free)
         order = np.argsort(self._beginnings(view.machine.nodes).uniforms(wanted.job.id), kind="stable")
         return [[node for node in order.tolist() if free >> node & 1]]
 
-    def _beginnings(self, nodes: int) -> Beginnings:
+    def _beginnings(self, nodes: int) -> api.Beginnings:
         if self._draws is None or self._draws[0] != nodes:
-            self._draws = (nodes, Beginnings(self._seed, "scattered", np.arange(nodes)))
+            self._draws = (nodes, api.Beginnings(self._seed, "scattered", np.arange(nodes)))
         return self._draws[1]
 
 
-def _per_node(job: JobSpec, rooms: Sequence[int], machine: Machine) -> int:
+def _per_node(job: api.JobSpec, rooms: Sequence[int], machine: api.Machine) -> int:
     """Return the least number of processes on a node with which the empty machine holds the job; 0 if there is none."""
     counts = [each.nodes for each in machine.classes]
     for per_node in range(max(1, min(job.ppn_min, job.processes)), max(rooms, default=0) + 1):
@@ -374,7 +346,7 @@ def _blocks(wanted: _Wanted) -> tuple[list[int], list[int]]:
     The last nodes, from which on there is no such block, have no end.
     """
     view, job = wanted.snapshot.view, wanted.job
-    up = any_layer(view.in_service)
+    up = api.any_layer(view.in_service)
     nodes: list[int] = []
     held = [0]  # by the nodes before
     first = 0

@@ -9,34 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cosched_plugin.api import (
-    COUNTABLE,
-    ELIGIBLE_NODES,
-    FIXED_RUN_TIMES,
-    FOOTPRINTS,
-    WHOLE_NODES,
-    WHOLE_PPM,
-    Footprint,
-    JobSpec,
-    Needs,
-    NodeClass,
-    NodePlacement,
-    NodeSet,
-    Offer,
-    Run,
-    Snapshot,
-    ThreadMask,
-    View,
-    WholeNodesView,
-    any_layer,
-    bits_of,
-    lowest_threads,
-    nodes_view,
-    runs_from,
-    self_factor,
-    snapshot_at,
-    stretch,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.planning.reservation import class_of_all
 
 
@@ -45,8 +18,8 @@ class NodeHalves:
 
     __slots__ = ("_cpu_masks", "cores", "cpus", "half", "node", "whole")
 
-    def __init__(self, view: View) -> None:
-        self.node: NodeClass = class_of_all(view)
+    def __init__(self, view: api.View) -> None:
+        self.node: api.NodeClass = class_of_all(view)
         self.cpus = self.node.sockets
         self.cores = self.node.cores_per_socket
         self.whole = self.cpus * self.cores
@@ -62,7 +35,7 @@ class NodeHalves:
         else:
             self.half = self.whole if self.node.threads_per_core > 1 else 0
 
-    def mask(self, processes: int, *, upper: bool = False) -> ThreadMask:
+    def mask(self, processes: int, *, upper: bool = False) -> api.ThreadMask:
         """Return the hardware threads of a number of processes, spread over the CPUs."""
         mask = 0
         for number in range(processes):
@@ -70,32 +43,32 @@ class NodeHalves:
             if upper and self.cores > 1:
                 core = self.cores - 1 - core
             mask |= 1 << (cpu * self.cores + core)
-        return ThreadMask(mask << self.whole if upper and self.cores == 1 else mask)
+        return api.ThreadMask(mask << self.whole if upper and self.cores == 1 else mask)
 
-    def on_one_side(self, mask: ThreadMask) -> bool:
+    def on_one_side(self, mask: api.ThreadMask) -> bool:
         """Tell whether hardware threads of a node leave a whole side of it to another job."""
         return not mask & ~self.mask(self.half) or not mask & ~self.mask(self.half, upper=True)
 
-    def factor(self, job: JobSpec, processes: int) -> float:
+    def factor(self, job: api.JobSpec, processes: int) -> float:
         """Return the job's run time with ``processes`` processes on a node, divided by that with one."""
         threads = processes
         if job.exclusive or job.threads_per_process > 1:  # all threads held count, not only those of processes
             threads = self._thread_mask(job, processes).bit_count()
-        return self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
+        return api.self_factor(job.self_slowdown, min(threads, self.cpus), -(-threads // self.cpus))
 
-    def factor_on(self, job: JobSpec, mask: ThreadMask) -> float:
+    def factor_on(self, job: api.JobSpec, mask: api.ThreadMask) -> float:
         """Return the own slowdown of the job on these hardware threads of a node, wherever they are."""
         counts = [(mask & cpu).bit_count() for cpu in self._cpu_masks]
-        return self_factor(job.self_slowdown, sum(count > 0 for count in counts), max(counts))
+        return api.self_factor(job.self_slowdown, sum(count > 0 for count in counts), max(counts))
 
-    def footprint(self, job: JobSpec, processes: int) -> Footprint:
+    def footprint(self, job: api.JobSpec, processes: int) -> api.Footprint:
         """Return the footprint of the job with a number of processes on each node but the last; its slowest node counts."""
         full, rest = divmod(job.processes, processes)
         factors = [self.factor(job, count) for count in (processes if full else 0, rest) if count]
         factor = max(factors)
-        return Footprint(processes, full + (rest > 0), factor, stretch(job.estimate_us, factor))
+        return api.Footprint(processes, full + (rest > 0), factor, api.stretch(job.estimate_us, factor))
 
-    def most(self, job: JobSpec) -> int:
+    def most(self, job: api.JobSpec) -> int:
         """Return how many processes of the job a node can hold, by its own limits and the memory; 0 if below its least number."""
         most = self.whole
         if job.threads_per_process > 1:
@@ -106,69 +79,69 @@ class NodeHalves:
             most = min(most, self.node.memory_mb // job.memory_mb)
         return most if most >= min(job.ppn_min, job.processes) else 0
 
-    def most_shared(self, job: JobSpec) -> int:
+    def most_shared(self, job: api.JobSpec) -> int:
         """Return how many processes of the job may be on a node with another job; 0 if it does not share nodes."""
         if job.exclusive or job.threads_per_process > 1:
             return 0
         most = min(self.half, self.most(job))
         return min(most, job.processes) if most >= min(job.ppn_min, job.processes) else 0
 
-    def both(self, job: JobSpec, per_node: int, other: JobSpec, other_per_node: int) -> bool:
+    def both(self, job: api.JobSpec, per_node: int, other: api.JobSpec, other_per_node: int) -> bool:
         """Tell whether two jobs that may share nodes fit on one with these numbers of processes."""
         if per_node > self.half or other_per_node > self.half:
             return False
         return per_node * job.memory_mb + other_per_node * other.memory_mb <= self.node.memory_mb
 
-    def runs(self, job: JobSpec, per_node: int, nodes: NodeSet) -> tuple[Run, ...]:
+    def runs(self, job: api.JobSpec, per_node: int, nodes: api.NodeSet) -> tuple[api.Run, ...]:
         """Return the job on the lowest of ``nodes``; there must be enough of them."""
         placed = []
         left = job.processes
-        for node in bits_of(nodes):
+        for node in api.bits_of(nodes):
             count = min(left, per_node)
             placed.append((node, self._thread_mask(job, count), count))
             left -= count
             if not left:
                 break
-        return runs_from(placed)
+        return api.runs_from(placed)
 
-    def _thread_mask(self, job: JobSpec, processes: int) -> ThreadMask:
+    def _thread_mask(self, job: api.JobSpec, processes: int) -> api.ThreadMask:
         if job.exclusive:
-            return ThreadMask((1 << self.node.threads) - 1)
+            return api.ThreadMask((1 << self.node.threads) - 1)
         threads = processes * job.threads_per_process
         if threads > self.whole:  # on the second hardware threads, too
-            return ThreadMask(self.mask(self.whole) | self.mask(threads - self.whole) << self.whole)
+            return api.ThreadMask(self.mask(self.whole) | self.mask(threads - self.whole) << self.whole)
         return self.mask(threads)
 
 
-class Spread(NodePlacement):
+class Spread(api.NodePlacement):
     """Empty nodes; formula 8 gives the number of processes on each.
 
     ``max_slowdown`` and ``max_slowdown_cpus``: how much a job may slow itself down with all cores of a node at work, and with one core
     of each CPU.
     """
 
-    needs: ClassVar[Needs] = frozenset({WHOLE_NODES})
-    provides: ClassVar[Needs] = frozenset({FOOTPRINTS, FIXED_RUN_TIMES})
-    ignores: ClassVar[Needs] = frozenset({ELIGIBLE_NODES, COUNTABLE})
+    needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES})
+    provides: ClassVar[api.Needs] = frozenset({api.FOOTPRINTS, api.FIXED_RUN_TIMES})
+    ignores: ClassVar[api.Needs] = frozenset({api.ELIGIBLE_NODES, api.COUNTABLE})
     shortens: ClassVar[bool] = True  # a job may gain by having more processes on a node: SL_sno below 1
 
     def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
-        self._most_ppm = round(max_slowdown * WHOLE_PPM)
-        self._cpus_ppm = round(max_slowdown_cpus * WHOLE_PPM)
-        self._known: dict[int, tuple[JobSpec, Footprint | None]] = {}  # a cache
+        self._most_ppm = round(max_slowdown * api.WHOLE_PPM)
+        self._cpus_ppm = round(max_slowdown_cpus * api.WHOLE_PPM)
+        self._known: dict[int, tuple[api.JobSpec, api.Footprint | None]] = {}  # a cache
         self._halves: NodeHalves | None = None
 
-    def halves(self, view: View) -> NodeHalves:
+    def halves(self, view: api.View) -> NodeHalves:
         """Return how the nodes are divided; MachineError for a machine whose nodes differ."""
         if self._halves is None or self._halves.node is not view.machine.classes[0]:
             self._halves = NodeHalves(view)
         return self._halves
 
-    def check(self, view: View) -> None:
+    def check(self, view: api.View) -> None:
         """Raise MachineError for a machine whose nodes differ."""
         self.halves(view)
 
-    def footprint(self, job: JobSpec, view: View) -> Footprint | None:
+    def footprint(self, job: api.JobSpec, view: api.View) -> api.Footprint | None:
         """Return the footprint of the job alone on its nodes; None if the whole machine does not hold it."""
         known = self._known.get(job.id)
         if known is None or known[0] is not job:
@@ -177,7 +150,7 @@ class Spread(NodePlacement):
             known = self._known[job.id] = (job, self._choose_footprint(job, view))
         return known[1]
 
-    def _choose_footprint(self, job: JobSpec, view: View) -> Footprint | None:
+    def _choose_footprint(self, job: api.JobSpec, view: api.View) -> api.Footprint | None:
         """Return formula 8's choice, with more processes a node where the machine has too few nodes."""
         halves = self.halves(view)
         most = halves.most(job)
@@ -186,7 +159,7 @@ class Spread(NodePlacement):
         wanted = 1
         if job.processes > 1:
             for level, allowed_ppm in ((halves.cpus, self._cpus_ppm), (halves.whole, self._most_ppm)):
-                if level > 1 and round(halves.factor(job, level) * WHOLE_PPM) <= allowed_ppm:
+                if level > 1 and round(halves.factor(job, level) * api.WHOLE_PPM) <= allowed_ppm:
                     wanted = level
         levels = sorted({1, halves.cpus, halves.whole, job.ppn_min, most})
         for level in levels:
@@ -196,55 +169,57 @@ class Spread(NodePlacement):
                     return footprint
         return None
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
         footprint = self.footprint(job, snapshot.view)
         return None if footprint is None else self.offer_with(job, footprint, snapshot)
 
-    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
+    def offer_on(self, job: api.JobSpec, runs: tuple[api.Run, ...], snapshot: api.Snapshot) -> api.Offer:
         """Return the job on these threads, with the largest own slowdown of its nodes."""
         halves = self.halves(snapshot.view)
         factor = max([halves.factor_on(job, run.mask) for run in runs])
-        run_us = stretch(job.estimate_us, factor)
-        return Offer(job, snapshot.at_us, runs, factor, run_us, limit_beside(job, run_us))
+        run_us = api.stretch(job.estimate_us, factor)
+        return api.Offer(job, snapshot.at_us, runs, factor, run_us, limit_beside(job, run_us))
 
-    def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
+    def offer_with(self, job: api.JobSpec, footprint: api.Footprint, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job on empty nodes with a given footprint; nodes that no job must leave first are preferred."""
-        free = any_layer(snapshot.free)
+        free = api.any_layer(snapshot.free)
         if free.bit_count() < footprint.nodes:
             return None
         view = snapshot.view
-        nodes = nodes_view(view)
+        nodes = api.nodes_view(view)
         if nodes is not None and snapshot.at_us == view.now_us:
             free = self.choose_nodes(free, footprint.nodes, nodes)
         runs = self.halves(view).runs(job, footprint.per_node, free)
-        return Offer(job, snapshot.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us))
+        return api.Offer(
+            job, snapshot.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us)
+        )
 
-    def choose_nodes(self, free: NodeSet, wanted: int, view: WholeNodesView) -> NodeSet:
+    def choose_nodes(self, free: api.NodeSet, wanted: int, view: api.WholeNodesView) -> api.NodeSet:
         """Return ``wanted`` of the ``free`` nodes, or all of them if they are fewer.
 
         First nodes that no other job is on or will come back to, then nodes that no job is on, last nodes that must be cleared.
         """
         chosen = 0
         for better in (view.unclaimed_nodes, view.idle_nodes, -1):
-            more = NodeSet(free & better & ~chosen)
+            more = api.NodeSet(free & better & ~chosen)
             missing = wanted - chosen.bit_count()
             if more.bit_count() >= missing:
-                return NodeSet(chosen | lowest_threads(more, missing))
+                return api.NodeSet(chosen | api.lowest_threads(more, missing))
             chosen |= more
-        return NodeSet(chosen)
+        return api.NodeSet(chosen)
 
-    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+    def earliest(self, job: api.JobSpec, view: api.View) -> api.Offer | None:
         """Return the first place as running jobs end."""
         footprint = self.footprint(job, view)
         if footprint is None:
             return None
         for at_us, free in view.availability():
-            if any_layer(free).bit_count() >= footprint.nodes:
-                return self.offer_with(job, footprint, snapshot_at(view, at_us, free))
+            if api.any_layer(free).bit_count() >= footprint.nodes:
+                return self.offer_with(job, footprint, api.snapshot_at(view, at_us, free))
         return None
 
 
-def limit_beside(job: JobSpec, run_us: int) -> int | None:
+def limit_beside(job: api.JobSpec, run_us: int) -> int | None:
     """Return the limit for a run of ``run_us``: the job's own, plus the time by which the run exceeds the estimate."""
     return None if job.limit_us is None else job.limit_us + max(0, run_us - job.estimate_us)

@@ -12,30 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
-from cosched_plugin.api import (
-    Floats,
-    Ground,
-    Ints,
-    JobSpec,
-    Neighbour,
-    Neighbours,
-    NodeLoad,
-    NodeTable,
-    Offer,
-    Planned,
-    Run,
-    Snapshot,
-    ThreadMask,
-    View,
-    each_node,
-    load_of,
-    loads_of,
-    lowest_threads,
-    penalised_us,
-    penalty_factor,
-    stretch,
-    thread_mask,
-)
+from cosched_plugin import api
 
 # Losses of jobs by a model of the jobs on a node: every job and its hardware threads count, not only demand.
 
@@ -50,13 +27,13 @@ class ModelledLosses:
 
     __slots__ = ("_empty", "_view")
 
-    def __init__(self, view: View, *, empty: bool) -> None:
+    def __init__(self, view: api.View, *, empty: bool) -> None:
         """If ``empty``, no job runs."""
         self._view = view
         self._empty = empty or not view.any_threads  # on whole nodes, a job starts where no other one is
 
     @property
-    def _neighbours(self) -> Neighbours:
+    def _neighbours(self) -> api.Neighbours:
         neighbours = self._view.neighbours()
         assert neighbours is not None  # the belief of a view never changes
         return neighbours
@@ -75,23 +52,25 @@ class ModelledLosses:
         """Return True: models may tell threads apart."""
         return True
 
-    def loses_nothing(self, job: JobSpec) -> bool:
+    def loses_nothing(self, job: api.JobSpec) -> bool:
         """Return False: only the model can tell."""
         return False
 
-    def kind(self, job: JobSpec) -> Hashable:
+    def kind(self, job: api.JobSpec) -> Hashable:
         """Return the job's number: models know jobs one by one."""
         return job.id
 
-    def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[tuple[Hashable, int, Hashable]]:
+    def keys(
+        self, jobs: Sequence[api.JobSpec], planned: tuple[api.Planned, ...]
+    ) -> list[tuple[Hashable, int, Hashable]]:
         """Return for each job the jobs themselves."""
         return [(job.id, job.estimate_us, planned) for job in jobs]
 
-    def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> ModelledGround:
+    def ground(self, nodes: api.Ints, job: api.JobSpec, snapshot: api.Snapshot) -> ModelledGround:
         """Return these nodes."""
         return ModelledGround(self, nodes, job, snapshot)
 
-    def worst_us(self, job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
+    def worst_us(self, job: api.JobSpec, snapshot: api.Snapshot, runs: Sequence[api.Run]) -> float:
         """Return the penalised time of ``job`` on the worst node of ``runs``, on these threads."""
         known: dict[object, float] = {}
         for first, count, mask, processes in runs:
@@ -99,7 +78,7 @@ class ModelledLosses:
                 there = self.there(node, snapshot.planned)
                 key = (self.kind_of_node(node), mask, processes, there)
                 if key not in known:
-                    own = load_of(job, processes, mask)
+                    own = api.load_of(job, processes, mask)
                     known[key] = self.lost_us(node, own, there, snapshot.at_us, job.estimate_us)
         return max(known.values())
 
@@ -107,19 +86,21 @@ class ModelledLosses:
         """Return the kind of a node: nodes of one kind are alike."""
         return self._neighbours.kinds[node]
 
-    def there(self, node: int, planned: tuple[Planned, ...]) -> tuple[Neighbour, ...]:
+    def there(self, node: int, planned: tuple[api.Planned, ...]) -> tuple[api.Neighbour, ...]:
         """Return the jobs that run, or will run, on a node."""
         there = () if self._empty else self._neighbours.on_node(node)
         if not planned:
             return there
         return there + tuple(
-            Neighbour(item.start_us, item.end_us, load) for item in planned for load in _loads(node, item)
+            api.Neighbour(item.start_us, item.end_us, load) for item in planned for load in _loads(node, item)
         )
 
-    def lost_us(self, node: int, own: NodeLoad, there: Sequence[Neighbour], start_us: int, run_us: int) -> float:
+    def lost_us(
+        self, node: int, own: api.NodeLoad, there: Sequence[api.Neighbour], start_us: int, run_us: int
+    ) -> float:
         """Return the penalised time of a job with the load ``own`` on a node, beside these jobs."""
         neighbours = self._neighbours
-        return max(0.0, penalised_us(lambda loads: neighbours.penalty(node, own, loads), there, start_us, run_us))
+        return max(0.0, api.penalised_us(lambda loads: neighbours.penalty(node, own, loads), there, start_us, run_us))
 
 
 class ModelledGround:
@@ -127,15 +108,17 @@ class ModelledGround:
 
     __slots__ = ("_at_us", "_free", "_losses", "nodes")
 
-    def __init__(self, losses: ModelledLosses, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> None:
+    def __init__(self, losses: ModelledLosses, nodes: api.Ints, job: api.JobSpec, snapshot: api.Snapshot) -> None:
         """``job`` is one of those that will be asked about."""
         self.nodes = nodes
         self._losses = losses
         self._at_us = snapshot.at_us
         free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
-        self._free = [thread_mask(free, node) for node in nodes.tolist()]
+        self._free = [api.thread_mask(free, node) for node in nodes.tolist()]
 
-    def lost_us(self, job: JobSpec, processes: int, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
+    def lost_us(
+        self, job: api.JobSpec, processes: int, run_us: int | api.Ints, planned: tuple[api.Planned, ...]
+    ) -> api.Floats:
         """Return the penalised time [processes - 1, node]; with run times [job, 1, 1], [job, processes - 1, node].
 
         Where fewer processes of a job lose more on a node than all of them, all count as losing as much.
@@ -152,26 +135,32 @@ class ModelledGround:
             if column is None:
                 column = columns[key] = self._column(job, node, free, there, processes, run_us)
             found.append(column)
-        lost: Floats = np.array(found, dtype=np.float64).reshape(len(found), processes).T
+        lost: api.Floats = np.array(found, dtype=np.float64).reshape(len(found), processes).T
         return lost
 
     def _column(
-        self, job: JobSpec, node: int, free: ThreadMask, there: tuple[Neighbour, ...], processes: int, run_us: int
+        self,
+        job: api.JobSpec,
+        node: int,
+        free: api.ThreadMask,
+        there: tuple[api.Neighbour, ...],
+        processes: int,
+        run_us: int,
     ) -> list[float]:
         """Return the penalised time with each number of processes on one node; what does not fit counts like the last that does."""
         width = job.threads_per_process
         most = min(processes, free.bit_count() // width, job.processes)
-        masks = [free if job.exclusive else lowest_threads(free, count * width) for count in range(1, most + 1)]
-        loads = [load_of(job, count, mask) for count, mask in enumerate(masks, 1)]
+        masks = [free if job.exclusive else api.lowest_threads(free, count * width) for count in range(1, most + 1)]
+        loads = [api.load_of(job, count, mask) for count, mask in enumerate(masks, 1)]
         column = list(accumulate([self._losses.lost_us(node, own, there, self._at_us, run_us) for own in loads], max))
         return column + column[-1:] * (processes - most) if column else [0.0] * processes
 
 
-def _loads(node: int, planned: Planned) -> Iterator[NodeLoad]:
+def _loads(node: int, planned: api.Planned) -> Iterator[api.NodeLoad]:
     """Yield the load of a planned job on a node, if it will be there."""
     for (first, count, mask, processes), (_, _, rates) in zip(planned.runs, planned.demands, strict=False):
         if first <= node < first + count:
-            yield NodeLoad(planned.job_id, processes, mask, rates)
+            yield api.NodeLoad(planned.job_id, processes, mask, rates)
 
 
 NO_DEMAND = (0, 0, 0)
@@ -182,10 +171,12 @@ class NodeLosses(Protocol):
     """Some nodes with the free threads of one snapshot, and the losses of jobs of one shape that start there at its instant."""
 
     @property
-    def nodes(self) -> Ints:
+    def nodes(self) -> api.Ints:
         """Return the nodes, ascending."""
 
-    def lost_us(self, job: JobSpec, processes: int, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
+    def lost_us(
+        self, job: api.JobSpec, processes: int, run_us: int | api.Ints, planned: tuple[api.Planned, ...]
+    ) -> api.Floats:
         """Return the penalised time [processes - 1, node] of a job with 1, 2, ... ``processes`` on each node, on its lowest threads.
 
         It is at least 0, and does not fall as processes are added. With run times [job, 1, 1] of jobs of one kind it is
@@ -207,23 +198,23 @@ class Losses(Protocol):
     def by_thread(self) -> bool:
         """Tell whether losses depend on which threads of a node a job gets."""
 
-    def loses_nothing(self, job: JobSpec) -> bool:
+    def loses_nothing(self, job: api.JobSpec) -> bool:
         """Quick check: tell whether the job surely loses nothing, wherever it is."""
 
-    def kind(self, job: JobSpec) -> Hashable:
+    def kind(self, job: api.JobSpec) -> Hashable:
         """Return the kind of a job: jobs of one kind and of one run time lose the same."""
 
-    def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[Key]:
+    def keys(self, jobs: Sequence[api.JobSpec], planned: tuple[api.Planned, ...]) -> list[Key]:
         """Return for each job what its losses beside planned jobs depend on, apart from the machine."""
 
-    def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> NodeLosses:
+    def ground(self, nodes: api.Ints, job: api.JobSpec, snapshot: api.Snapshot) -> NodeLosses:
         """Return these nodes, which are in order, and perhaps others, for jobs of the shape of ``job``."""
 
-    def worst_us(self, job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
+    def worst_us(self, job: api.JobSpec, snapshot: api.Snapshot, runs: Sequence[api.Run]) -> float:
         """Return the penalised time of ``job`` on the worst node of ``runs``."""
 
 
-def losses_in(view: View, *, empty: bool = False) -> Losses:
+def losses_in(view: api.View, *, empty: bool = False) -> Losses:
     """Return the losses under the site's belief, now and after changes of the view; if ``empty``, as if no job ran."""
     if view.neighbours() is not None:
         return ModelledLosses(view, empty=empty)
@@ -235,11 +226,11 @@ class DemandLosses:
 
     __slots__ = ("_view",)
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: api.View) -> None:
         self._view = view
 
     @property
-    def table(self) -> NodeTable:
+    def table(self) -> api.NodeTable:
         """Return the table of the nodes."""
         return self._view.node_table()
 
@@ -257,26 +248,26 @@ class DemandLosses:
         """Return False: threads of a node are alike."""
         return False
 
-    def loses_nothing(self, job: JobSpec) -> bool:
+    def loses_nothing(self, job: api.JobSpec) -> bool:
         """Tell whether the job has no demand."""
         return job.demand is None or not any(job.demand)
 
-    def kind(self, job: JobSpec) -> Hashable:
+    def kind(self, job: api.JobSpec) -> Hashable:
         """Return the job's demand."""
         return job.demand or NO_DEMAND
 
-    def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[Key]:
+    def keys(self, jobs: Sequence[api.JobSpec], planned: tuple[api.Planned, ...]) -> list[Key]:
         """Return for each job its demand and estimate, and the demands and times of the planned jobs."""
-        beside = loads_of(planned) if planned else ()
+        beside = api.loads_of(planned) if planned else ()
         return [(job.demand or NO_DEMAND, job.estimate_us, beside) for job in jobs]
 
-    def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> NodeLosses:
+    def ground(self, nodes: api.Ints, job: api.JobSpec, snapshot: api.Snapshot) -> NodeLosses:
         """Return these nodes, and perhaps others."""
         return _DemandGround(self.table.ground(nodes), snapshot.at_us)
 
-    def worst_us(self, job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
+    def worst_us(self, job: api.JobSpec, snapshot: api.Snapshot, runs: Sequence[api.Run]) -> float:
         """Return the penalised time of ``job`` on the worst node of ``runs``."""
-        placed = sorted(each_node(runs))
+        placed = sorted(api.each_node(runs))
         counts = np.array([count for _, count in placed], dtype=np.int64)
         nodes = np.array([node for node, _ in placed], dtype=np.int64)
         ground = self.table.ground(nodes)
@@ -292,7 +283,7 @@ class _EmptyDemandLosses(DemandLosses):
     __slots__ = ()
 
     @property
-    def table(self) -> NodeTable:
+    def table(self) -> api.NodeTable:
         """Return a table of the nodes without jobs."""
         return self._view.empty_node_table()
 
@@ -302,13 +293,15 @@ class _DemandGround:
 
     __slots__ = ("_at_us", "_ground", "_stays_us", "nodes")
 
-    def __init__(self, ground: Ground, at_us: int) -> None:
+    def __init__(self, ground: api.Ground, at_us: int) -> None:
         self._ground = ground
         self._at_us = at_us
         self._stays_us = ground.stays_us(at_us)
         self.nodes = ground.nodes
 
-    def lost_us(self, job: JobSpec, processes: int, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
+    def lost_us(
+        self, job: api.JobSpec, processes: int, run_us: int | api.Ints, planned: tuple[api.Planned, ...]
+    ) -> api.Floats:
         """Return the penalised time."""
         return self._ground.penalised_us(
             job.demand or NO_DEMAND, processes, self._at_us, run_us, planned, self._stays_us
@@ -318,12 +311,12 @@ class _DemandGround:
 # Expected slowdown of a job on given nodes, and its effect on the run time (penalty factor, RUA paper, section 3.3).
 
 
-def factor(job: JobSpec, lost_us: float) -> float:
+def factor(job: api.JobSpec, lost_us: float) -> float:
     """Return the penalty factor of a job that loses ``lost_us`` on its worst node."""
-    return penalty_factor(job.estimate_us, (lost_us,)) if lost_us else 1.0  # most places cost nothing
+    return api.penalty_factor(job.estimate_us, (lost_us,)) if lost_us else 1.0  # most places cost nothing
 
 
-def factor_of(job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
+def factor_of(job: api.JobSpec, snapshot: api.Snapshot, runs: Sequence[api.Run]) -> float:
     """Return the penalty factor of ``job`` on ``runs``: its worst node counts."""
     return factor(job, losses_in(snapshot.view).worst_us(job, snapshot, runs))
 
@@ -346,7 +339,7 @@ class LimitRule:
         self.extends = extends
         self._factors = tuple(sorted(set(factors)))
 
-    def offer(self, job: JobSpec, snapshot: Snapshot, runs: tuple[Run, ...], by: float) -> Offer:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot, runs: tuple[api.Run, ...], by: float) -> api.Offer:
         """Return the offer for a place with the penalty factor ``by``; times are rounded up.
 
         The limit is fixed here, at allocation, and not extended again for later neighbours.
@@ -355,9 +348,9 @@ class LimitRule:
         can = snapshot.view.capabilities
         if self.extends and can.limits_grow:
             grows_by = next((factor for factor in self._factors if by <= factor + SAME), by)
-            limit_us = None if limit_us is None else stretch(limit_us, grows_by)
-            run_us = stretch(job.estimate_us, grows_by)
+            limit_us = None if limit_us is None else api.stretch(limit_us, grows_by)
+            run_us = api.stretch(job.estimate_us, grows_by)
         else:
-            run_us = stretch(job.estimate_us, by)
+            run_us = api.stretch(job.estimate_us, by)
         most_us = run_us if limit_us is None else min(run_us, limit_us + can.limit_late_us)
-        return Offer(job, snapshot.at_us, runs, by, most_us, limit_us)
+        return api.Offer(job, snapshot.at_us, runs, by, most_us, limit_us)

@@ -5,62 +5,49 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
-from cosched_plugin.api import (
-    NONE,
-    Budget,
-    Context,
-    Fairness,
-    Gate,
-    Matching,
-    Needs,
-    Offer,
-    Pairing,
-    RowLoad,
-    Seat,
-    View,
-)
+from cosched_plugin import api
 
 
-class NoMatching(Matching):
+class NoMatching(api.Matching):
     """Every job alone on its threads."""
 
     alone: ClassVar[bool] = True
     settled: ClassVar[bool] = True
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return the offer as it is."""
         return offer if gate.admit(offer) else None
 
 
-class NoPairing(Pairing):
+class NoPairing(api.Pairing):
     """Every row runs alone: strict gang scheduling."""
 
     alone: ClassVar[bool] = True
-    provides: ClassVar[Needs] = NONE
+    provides: ClassVar[api.Needs] = api.NONE
 
     def fits(self, one_ppm: int, other_ppm: int) -> bool:
         """Tell that no two jobs run on one hardware thread."""
         return False
 
-    def partners(self, rows: Sequence[RowLoad], of: Collection[int]) -> Mapping[int, int]:
+    def partners(self, rows: Sequence[api.RowLoad], of: Collection[int]) -> Mapping[int, int]:
         """Return nothing."""
         return {}
 
 
-class NoFairness(Fairness):
+class NoFairness(api.Fairness):
     """No limit."""
 
-    def limit(self, matching: Matching) -> Matching:
+    def limit(self, matching: api.Matching) -> api.Matching:
         """Return the matching as it is."""
         return matching
 
 
-class Counted(Budget):
+class Counted(api.Budget):
     """The same number of units of work for each decision."""
 
     def __init__(self, *, units: int = 2000) -> None:
         self._units = units
 
-    def units(self, view: View) -> int:
+    def units(self, view: api.View) -> int:
         """Return the units allowed."""
         return self._units

@@ -12,27 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cosched_plugin.api import (
-    Ints,
-    JobSpec,
-    Layers,
-    NodeSet,
-    Occupancy,
-    Offer,
-    Placement,
-    Run,
-    Snapshot,
-    View,
-    each_node,
-    minus,
-    nodes_view,
-    note_of_runs,
-    runs_of_note,
-    size,
-    snapshot_now,
-    union,
-    whole_nodes,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Promise, Promises, Timeline, start_of
 
 
@@ -43,26 +23,26 @@ class PlacedProfile:
     counts: ClassVar[bool] = False
     lasting: ClassVar[bool] = True
 
-    def __init__(self, view: View, placement: Placement) -> None:
+    def __init__(self, view: api.View, placement: api.Placement) -> None:
         self._view = view
         self._placement = placement
         # By step of the timeline. Steps may share arrays: these are replaced, never changed.
         availability = view.availability()
-        self.timeline = Timeline((at_us, size(free)) for at_us, free in availability)
-        self._free: list[Layers] = [free for _, free in availability]
-        self._memory: list[Ints] = _memory_at(self.timeline, view)
+        self.timeline = Timeline((at_us, api.size(free)) for at_us, free in availability)
+        self._free: list[api.Layers] = [free for _, free in availability]
+        self._memory: list[api.Ints] = _memory_at(self.timeline, view)
 
-    def need(self, job: JobSpec) -> tuple[int, int]:
+    def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the least number of threads that the job takes, and its estimate."""
-        if job.exclusive and nodes_view(self._view) is not None:
+        if job.exclusive and api.nodes_view(self._view) is not None:
             return job.processes, job.estimate_us  # it may take the second threads of its cores, which are not counted
         return job.processes * job.threads_per_process, job.estimate_us
 
-    def earliest(self, job: JobSpec) -> Promise | None:
+    def earliest(self, job: api.JobSpec) -> Promise | None:
         """Return the first place that stays free for the whole estimate."""
         return self._place(job, 0)
 
-    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+    def sooner(self, job: api.JobSpec, promise: Promise, since_us: int) -> Promise | None:
         """Return the first place before the promised one that stays free for the whole estimate."""
         need, span_us = self.need(job)
         own_us = start_of(promise)
@@ -75,7 +55,7 @@ class PlacedProfile:
         self.reserve(job, promise)
         return found
 
-    def fits(self, job: JobSpec, promise: Promise) -> bool:
+    def fits(self, job: api.JobSpec, promise: Promise) -> bool:
         """Tell whether the promised threads and memory are free for the whole estimate."""
         start_us = start_of(promise)
         runs = _runs(promise)
@@ -88,9 +68,9 @@ class PlacedProfile:
         if not job.memory_mb:
             return True
         memory = self._least_memory(steps)
-        return all(memory[node] >= count * job.memory_mb for node, count in each_node(runs))
+        return all(memory[node] >= count * job.memory_mb for node, count in api.each_node(runs))
 
-    def reserve(self, job: JobSpec, promise: Promise) -> None:
+    def reserve(self, job: api.JobSpec, promise: Promise) -> None:
         """Take the promised threads and memory."""
         self._change(job, promise, taken=True)
 
@@ -102,7 +82,7 @@ class PlacedProfile:
             done += 1
         return done
 
-    def lift(self, job: JobSpec, promise: Promise) -> None:
+    def lift(self, job: api.JobSpec, promise: Promise) -> None:
         """Give the promised threads and memory back."""
         self._change(job, promise, taken=False)
 
@@ -118,27 +98,27 @@ class PlacedProfile:
         instants = sorted({*before.timeline.times, *after.timeline.times})
         for at_us, until_us in zip(instants, [*instants[1:], FOREVER_US], strict=True):
             old, new = before.timeline.step_at(at_us), after.timeline.step_at(at_us)
-            lost = minus(before._free[old], after._free[new])
-            gained = minus(after._free[new], before._free[old])
+            lost = api.minus(before._free[old], after._free[new])
+            gained = api.minus(after._free[new], before._free[old])
             more_mb = after._memory[new] - before._memory[old]
             if not (any(lost) or any(gained) or more_mb.any()):
                 continue
             for step in self._cut_out(at_us, until_us):
                 if any(a & ~b for a, b in zip(lost, self._free[step], strict=True)):
                     return None
-                self._put(step, union(minus(self._free[step], lost), gained), self._memory[step] + more_mb)
+                self._put(step, api.union(api.minus(self._free[step], lost), gained), self._memory[step] + more_mb)
                 if self._memory[step].min() < 0:
                     return None
-            changes.append(Change(at_us, until_us, size(gained)))
+            changes.append(Change(at_us, until_us, api.size(gained)))
         return changes
 
-    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
+    def offer(self, job: api.JobSpec, promise: Promise) -> api.Offer | None:
         """Return the job where it was promised."""
-        return self._placement.offer_on(job, _runs(promise), snapshot_now(self._view))
+        return self._placement.offer_on(job, _runs(promise), api.snapshot_now(self._view))
 
-    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
+    def admits(self, occupancies: Sequence[api.Occupancy]) -> bool:
         """Tell whether exactly these nodes are free."""
-        view = whole_nodes(self._view)
+        view = api.whole_nodes(self._view)
         times = self.timeline.times
         for occupancy in occupancies:
             wanted = view.firsts(occupancy.nodes)
@@ -147,11 +127,11 @@ class PlacedProfile:
                     return False
         return True
 
-    def never(self, job: JobSpec) -> bool:
+    def never(self, job: api.JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
         return self._placement.never(job, self._view)
 
-    def _place(self, job: JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
+    def _place(self, job: api.JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
         """Return the job's first place that begins with step ``first`` or a later one, and before ``until_us``."""
         need, span_us = self.need(job)
         timeline = self.timeline
@@ -162,29 +142,29 @@ class PlacedProfile:
                 break
             offer = self._placement.offer(job, self._snapshot(job, start_us))
             if offer is not None:
-                return (start_us, *note_of_runs(offer.runs))
+                return (start_us, *api.note_of_runs(offer.runs))
             step = timeline.step_at(start_us) + 1
         return None
 
-    def _snapshot(self, job: JobSpec, start_us: int) -> Snapshot:
+    def _snapshot(self, job: api.JobSpec, start_us: int) -> api.Snapshot:
         """Return the threads and memory that are free from ``start_us`` on for the job's whole estimate."""
         steps = self._steps(job, start_us)
         free = self._free[steps.start]
         for layers in self._free[steps.start + 1 : steps.stop]:
-            free = tuple([NodeSet(a & b) for a, b in zip(free, layers, strict=True)])
+            free = tuple([api.NodeSet(a & b) for a, b in zip(free, layers, strict=True)])
         memory_mb = self._least_memory(steps) if job.memory_mb else self._view.machine.memory_mb
-        return Snapshot(self._view, start_us, free, (), memory_mb)
+        return api.Snapshot(self._view, start_us, free, (), memory_mb)
 
     def _least_memory(self, steps: range) -> list[int]:
         least: list[int] = np.minimum.reduce(self._memory[steps.start : steps.stop]).tolist()
         return least
 
-    def _steps(self, job: JobSpec, start_us: int) -> range:
+    def _steps(self, job: api.JobSpec, start_us: int) -> range:
         """Return the steps that the job overlaps."""
         times = self.timeline.times
         return range(self.timeline.step_at(start_us), bisect_left(times, start_us + job.estimate_us))
 
-    def _change(self, job: JobSpec, promise: Promise, *, taken: bool) -> None:
+    def _change(self, job: api.JobSpec, promise: Promise, *, taken: bool) -> None:
         runs = _runs(promise)
         start_us = start_of(promise)
         layers = self._view.claim(runs)
@@ -193,16 +173,16 @@ class PlacedProfile:
         for step in steps:
             free, left_mb = self._free[step], self._memory[step]
             if taken:
-                self._put(step, minus(free, layers), left_mb if memory_mb is None else left_mb - memory_mb)
+                self._put(step, api.minus(free, layers), left_mb if memory_mb is None else left_mb - memory_mb)
             else:
-                self._put(step, union(free, layers), left_mb if memory_mb is None else left_mb + memory_mb)
+                self._put(step, api.union(free, layers), left_mb if memory_mb is None else left_mb + memory_mb)
         self._join(steps.stop)
         self._join(steps.start)
 
-    def _put(self, step: int, free: Layers, memory_mb: Ints) -> None:
+    def _put(self, step: int, free: api.Layers, memory_mb: api.Ints) -> None:
         self._free[step] = free
         self._memory[step] = memory_mb
-        self.timeline.values[step] = size(free)
+        self.timeline.values[step] = api.size(free)
 
     def _cut_out(self, start_us: int, end_us: int) -> range:
         """Return the steps between two instants, with steps made to begin there."""
@@ -229,13 +209,13 @@ class PlacedProfile:
         self.timeline.advance(now_us)
 
 
-def _memory_at(timeline: Timeline, view: View) -> list[Ints]:
+def _memory_at(timeline: Timeline, view: api.View) -> list[api.Ints]:
     """Return the free memory of each node at every step, by the running jobs; on whole nodes, that of the empty node."""
-    if nodes_view(view) is not None:
+    if api.nodes_view(view) is not None:
         return [np.array(view.machine.memory_mb, dtype=np.int64)] * len(timeline.times)
     memory_mb = np.array(view.free_memory_mb, dtype=np.int64)
     leaving = [(max(end_us, view.now_us + 1), view.running[job_id]) for end_us, job_id in view.releases]
-    found: list[Ints] = []
+    found: list[api.Ints] = []
     gone = 0
     for at_us in timeline.times:
         while gone < len(leaving) and leaving[gone][0] <= at_us:
@@ -248,9 +228,9 @@ def _memory_at(timeline: Timeline, view: View) -> list[Ints]:
     return found
 
 
-def _memory_of(job: JobSpec, runs: Sequence[Run], view: View) -> Ints | None:
+def _memory_of(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> api.Ints | None:
     """Return the memory of each node that a job takes; None if it asks for none, or no other job can use the rest."""
-    if not job.memory_mb or nodes_view(view) is not None:
+    if not job.memory_mb or api.nodes_view(view) is not None:
         return None
     memory_mb = np.zeros(view.machine.nodes, dtype=np.int64)
     for run in runs:
@@ -258,12 +238,12 @@ def _memory_of(job: JobSpec, runs: Sequence[Run], view: View) -> Ints | None:
     return memory_mb
 
 
-def _suits(job: JobSpec, runs: Sequence[Run]) -> bool:
+def _suits(job: api.JobSpec, runs: Sequence[api.Run]) -> bool:
     """Tell whether a place has as many processes and threads as the job: the job may have been modified since it was promised."""
     width = job.threads_per_process
     alike = job.exclusive or all(mask.bit_count() == count * width for _, _, mask, count in runs)
     return alike and sum(nodes * count for _, nodes, _, count in runs) == job.processes
 
 
-def _runs(promise: Promise) -> tuple[Run, ...]:
-    return runs_of_note(promise[1:])
+def _runs(promise: Promise) -> tuple[api.Run, ...]:
+    return api.runs_of_note(promise[1:])

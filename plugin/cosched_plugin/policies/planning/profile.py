@@ -20,19 +20,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_plugin.api import (
-    Bools,
-    Ints,
-    JobSpec,
-    NodePlacement,
-    NoteValue,
-    Occupancy,
-    Offer,
-    Placement,
-    View,
-    WholeNodesView,
-    snapshot_now,
-)
+from cosched_plugin import api
 
 # Number of steps examined one by one before all others are examined together.
 NEAR: Final = 48
@@ -135,7 +123,7 @@ class Timeline:
             return first - 1, last - 1
         return first, last
 
-    def add_all(self, starts_us: Ints, ends_us: Ints, amounts: Ints) -> bool:
+    def add_all(self, starts_us: api.Ints, ends_us: api.Ints, amounts: api.Ints) -> bool:
         """Add an amount from each start to its end, unless a value would become negative; tell whether it was done."""
         values = np.frombuffer(self.values, np.int64)
         times = np.concatenate([np.frombuffer(self.times, np.int64), starts_us, ends_us])
@@ -205,7 +193,7 @@ class Timeline:
                 start = step + 1
         return times[start] if start < len(times) and times[start] < own_us else None
 
-    def soonest(self, need: int, spans_us: Ints, owns_us: Ints) -> Ints:
+    def soonest(self, need: int, spans_us: api.Ints, owns_us: api.Ints) -> api.Ints:
         """Return what `sooner` returns, for many places with the same need; a place's own start where it returns None."""
         last = bisect_left(self.times, int(owns_us.max()))
         blocked = np.flatnonzero(np.frombuffer(self.values, np.int64)[:last] < need)
@@ -216,14 +204,14 @@ class Timeline:
         beside = begins[np.searchsorted(ends[:-1], owns_us)]
         return np.minimum(np.minimum(wide, beside), owns_us)
 
-    def fits_first(self, needs: Ints, spans_us: Ints, owns_us: Ints) -> Bools:
+    def fits_first(self, needs: api.Ints, spans_us: api.Ints, owns_us: api.Ints) -> api.Bools:
         """Tell for places at ``owns_us``, after the first step, whether each could begin with the first step."""
         times, values = np.frombuffer(self.times, np.int64), np.frombuffer(self.values, np.int64)
         blocked = values < needs.min(initial=FOREVER_US)
         last = int(blocked.argmax()) if blocked.any() else len(values)
         least = np.minimum.accumulate(values[:last])
         ends_us = np.append(times[: last + 1], FOREVER_US)[np.searchsorted(-least, -needs, side="right")]
-        fits: Bools = (needs <= values[0]) & ((spans_us <= ends_us - times[0]) | (owns_us <= ends_us))
+        fits: api.Bools = (needs <= values[0]) & ((spans_us <= ends_us - times[0]) | (owns_us <= ends_us))
         return fits
 
     def steps_in(self, change: Change) -> tuple[int, int]:
@@ -254,7 +242,7 @@ class Timeline:
             del values[step]
             del self.times[step]
 
-    def _gaps(self, first: int, blocked: NDArray[np.intp]) -> tuple[Ints, Ints]:
+    def _gaps(self, first: int, blocked: NDArray[np.intp]) -> tuple[api.Ints, api.Ints]:
         """Return begin and end of the gaps between blocked steps; ``blocked`` counts from step ``first``."""
         times = np.frombuffer(self.times, np.int64)
         begins = np.empty(len(blocked) + 1, np.int64)
@@ -312,7 +300,7 @@ def peaks(values: Sequence[int], first: int, last: int) -> list[int]:
     ]
 
 
-Promise: TypeAlias = tuple[NoteValue, ...]
+Promise: TypeAlias = tuple[api.NoteValue, ...]
 # Number of promises entered one by one; after these, batches grow as long as all promises can be kept.
 _ONE_BY_ONE: Final = 8
 _GROWTH: Final = 4
@@ -330,12 +318,12 @@ class Promises:
 
     def __init__(
         self,
-        pending: Sequence[JobSpec],
+        pending: Sequence[api.JobSpec],
         promises: Mapping[int, Promise],
         places: Sequence[int],
-        needs: Ints,
-        spans_us: Ints,
-        starts_us: Ints,
+        needs: api.Ints,
+        spans_us: api.Ints,
+        starts_us: api.Ints,
     ) -> None:
         """``promises``: by job; ``places``: in the queue, of the jobs that have one, as the columns."""
         self._pending = pending
@@ -348,7 +336,7 @@ class Promises:
     def __len__(self) -> int:
         return len(self._places)
 
-    def __getitem__(self, number: int) -> tuple[JobSpec, Promise]:
+    def __getitem__(self, number: int) -> tuple[api.JobSpec, Promise]:
         job = self._pending[self._places[number]]
         return job, self._promises[job.id]
 
@@ -362,25 +350,25 @@ class Profile(Protocol):
     counts: ClassVar[bool]  # whether a job that fits by number fits
     lasting: ClassVar[bool]  # whether the need of a job is always the same
 
-    def need(self, job: JobSpec) -> tuple[int, int]:
+    def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the least amount of `timeline` that the job takes, and for how long."""
 
-    def earliest(self, job: JobSpec) -> Promise | None:
+    def earliest(self, job: api.JobSpec) -> Promise | None:
         """Return the first place in time from which ``job`` fits for its whole estimate; None if it never does."""
 
-    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+    def sooner(self, job: api.JobSpec, promise: Promise, since_us: int) -> Promise | None:
         """Return the first place from ``since_us`` on that is before the one that ``job`` has by ``promise``; None if there is none."""
 
-    def fits(self, job: JobSpec, promise: Promise) -> bool:
+    def fits(self, job: api.JobSpec, promise: Promise) -> bool:
         """Tell whether ``job`` fits there for its whole estimate."""
 
-    def reserve(self, job: JobSpec, promise: Promise) -> None:
+    def reserve(self, job: api.JobSpec, promise: Promise) -> None:
         """Take what ``job`` needs; it must fit."""
 
     def reserve_all(self, past: Promises, first: int) -> int:
         """Reserve the promises from number ``first`` on, up to the first that does not fit; return its number."""
 
-    def lift(self, job: JobSpec, promise: Promise) -> None:
+    def lift(self, job: api.JobSpec, promise: Promise) -> None:
         """Undo `reserve`."""
 
     def follow(self, before: Self, after: Self) -> list[Change] | None:
@@ -389,13 +377,13 @@ class Profile(Protocol):
         ``before`` and ``after``: what running jobs leave free, by the plans before and now.
         """
 
-    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
+    def offer(self, job: api.JobSpec, promise: Promise) -> api.Offer | None:
         """Return the job's place now; its promise must be for now."""
 
-    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
+    def admits(self, occupancies: Sequence[api.Occupancy]) -> bool:
         """Tell whether these jobs, all on whole nodes from now on, find them free besides what is reserved."""
 
-    def never(self, job: JobSpec) -> bool:
+    def never(self, job: api.JobSpec) -> bool:
         """Tell whether the job cannot be put on this machine, empty and with all nodes in service."""
 
 
@@ -406,34 +394,34 @@ class CountProfile:
     counts: ClassVar[bool] = True
     lasting: ClassVar[bool] = True
 
-    def __init__(self, view: View, placement: Placement) -> None:
+    def __init__(self, view: api.View, placement: api.Placement) -> None:
         self._view = view
         self._placement = placement
         self.timeline = Timeline(view.free_steps())
 
-    def need(self, job: JobSpec) -> tuple[int, int]:
+    def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the job's threads and its estimate."""
         return job.processes, job.estimate_us
 
-    def earliest(self, job: JobSpec) -> Promise | None:
+    def earliest(self, job: api.JobSpec) -> Promise | None:
         """Return the first instant from which there is enough for the whole estimate."""
         start_us = self.timeline.earliest(*self.need(job))
         return None if start_us is None else (start_us,)
 
-    def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
+    def sooner(self, job: api.JobSpec, promise: Promise, since_us: int) -> Promise | None:
         """Return the first instant before the promised one from which there is enough."""
         need, span_us = self.need(job)
         timeline = self.timeline
         start_us = timeline.sooner(need, span_us, start_of(promise), timeline.step_at(since_us))
         return None if start_us is None else (start_us,)
 
-    def fits(self, job: JobSpec, promise: Promise) -> bool:
+    def fits(self, job: api.JobSpec, promise: Promise) -> bool:
         """Tell whether there is enough for the whole estimate."""
         need, span_us = self.need(job)
         start_us = start_of(promise)
         return start_us >= self._view.now_us and self.timeline.least(start_us, start_us + span_us) >= need
 
-    def reserve(self, job: JobSpec, promise: Promise) -> None:
+    def reserve(self, job: api.JobSpec, promise: Promise) -> None:
         """Take what the job needs."""
         need, span_us = self.need(job)
         start_us = start_of(promise)
@@ -462,7 +450,7 @@ class CountProfile:
             size *= _GROWTH
         return done
 
-    def lift(self, job: JobSpec, promise: Promise) -> None:
+    def lift(self, job: api.JobSpec, promise: Promise) -> None:
         """Give back what the job needs."""
         need, span_us = self.need(job)
         start_us = start_of(promise)
@@ -481,11 +469,11 @@ class CountProfile:
                 return None
         return changes
 
-    def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
+    def offer(self, job: api.JobSpec, promise: Promise) -> api.Offer | None:
         """Return the job's place now, on threads or nodes that the placement chooses."""
-        return self._placement.offer(job, snapshot_now(self._view))
+        return self._placement.offer(job, api.snapshot_now(self._view))
 
-    def admits(self, occupancies: Sequence[Occupancy]) -> bool:
+    def admits(self, occupancies: Sequence[api.Occupancy]) -> bool:
         """Tell whether there are enough nodes. (Nodes that several jobs share count once.)"""
         nodes = 0
         # The longest first: others add only to its nodes while they last
@@ -495,7 +483,7 @@ class CountProfile:
                 return False
         return True
 
-    def never(self, job: JobSpec) -> bool:
+    def never(self, job: api.JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
         return self._placement.never(job, self._view)
 
@@ -513,20 +501,22 @@ class NodeProfile(CountProfile):
     __slots__ = ("_spread",)
     lasting = False  # a footprint may depend on the nodes in service
 
-    def __init__(self, view: WholeNodesView, placement: NodePlacement, besides: Sequence[Occupancy] = ()) -> None:
+    def __init__(
+        self, view: api.WholeNodesView, placement: api.NodePlacement, besides: Sequence[api.Occupancy] = ()
+    ) -> None:
         """``besides``: further jobs, counted as if they ran from now on."""
         self._view = view
         self._placement = self._spread = placement
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps(besides))
 
-    def need(self, job: JobSpec) -> tuple[int, int]:
+    def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the job's nodes, and how long it takes on them; more than there are, if it has no place since it was modified."""
         footprint = self._spread.footprint(job, self._view)
         if footprint is None:
             return self._view.machine.nodes + 1, job.estimate_us
         return footprint.nodes, footprint.run_us
 
-    def earliest(self, job: JobSpec) -> Promise | None:
+    def earliest(self, job: api.JobSpec) -> Promise | None:
         """Return the first instant from which there are enough nodes for the job's whole run time on them."""
         return None if self._spread.footprint(job, self._view) is None else super().earliest(job)
 
@@ -536,12 +526,12 @@ class FullNodeProfile(CountProfile):
 
     __slots__ = ("_cores",)
 
-    def __init__(self, view: WholeNodesView, placement: Placement) -> None:
+    def __init__(self, view: api.WholeNodesView, placement: api.Placement) -> None:
         self._view = view
         self._placement = placement
         self._cores = view.cores_per_node
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps())
 
-    def need(self, job: JobSpec) -> tuple[int, int]:
+    def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the job's nodes and its estimate."""
         return -(-job.processes // self._cores), job.estimate_us

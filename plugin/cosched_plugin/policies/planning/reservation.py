@@ -8,41 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from cosched_plugin.api import (
-    UNRESERVED,
-    Action,
-    Bools,
-    Context,
-    Floats,
-    Ints,
-    JobSpec,
-    Layers,
-    MachineError,
-    NodeClass,
-    Offer,
-    PendingJobs,
-    Placer,
-    RejectJob,
-    Seat,
-    Snapshot,
-    View,
-    each_node,
-    is_plain,
-    nodes_view,
-    short_or_narrow,
-    size,
-    snapshot_at,
-    snapshot_now,
-)
+from cosched_plugin import api
 
 # Machines whose nodes are all alike: a requirement of parts that count nodes.
 
 
-def class_of_all(view: View) -> NodeClass:
+def class_of_all(view: api.View) -> api.NodeClass:
     """Return the class of all nodes; MachineError for a machine whose nodes differ."""
     classes = view.machine.classes
     if len(classes) > 1:
-        raise MachineError(
+        raise api.MachineError(
             "planning with whole nodes (placement spread or halves, fairness slack) needs nodes that are all alike; "
             f"this machine has {len(classes)} classes of them"
         )
@@ -55,30 +30,30 @@ class CountedReservation:
     __slots__ = ("_extra", "_view", "reserved", "shadow_us")
     settled = True  # where only numbers count, fewer free threads do not help a refused job
 
-    def __init__(self, view: View, head: JobSpec, shadow_us: int, extra: int) -> None:
+    def __init__(self, view: api.View, head: api.JobSpec, shadow_us: int, extra: int) -> None:
         self._view = view
         self.reserved = head.id
         self.shadow_us = shadow_us
         self._extra = extra
 
-    def with_head(self, snapshot: Snapshot) -> Snapshot:
+    def with_head(self, snapshot: api.Snapshot) -> api.Snapshot:
         """Return ``snapshot`` as it is: the head's threads are not decided."""
         return snapshot
 
-    def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
+    def may_admit(self, jobs: list[api.JobSpec], free: int) -> list[api.JobSpec]:
         """Quick check before the search for places: return the jobs whose start now, on ``free`` threads, might be admitted."""
-        return short_or_narrow(jobs, free, self.shadow_us - self._view.now_us, self._extra)
+        return api.short_or_narrow(jobs, free, self.shadow_us - self._view.now_us, self._extra)
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra
 
-    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
+    def may_hold_each(self, since_us: api.Ints, until_us: api.Floats, threads: api.Ints) -> api.Bools:
         """Return what `may_hold` returns, for each of many."""
         return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra)
 
     # A seat that was admitted must be taken: its threads count as gone from here on.
-    def admit(self, seat: Seat) -> bool:
+    def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head its start; if so it is counted as taken."""
         if seat.end_us <= self.shadow_us:
             return True
@@ -88,7 +63,7 @@ class CountedReservation:
         self._extra -= threads
         return True
 
-    def spare(self, snapshot: Snapshot) -> Snapshot | None:
+    def spare(self, snapshot: api.Snapshot) -> api.Snapshot | None:
         """Return None: no other threads would serve the head better."""
         return None
 
@@ -98,7 +73,7 @@ class PlacedReservation:
 
     __slots__ = ("_at_shadow", "_head", "_layers", "_placer", "_planned", "_shortens", "_view", "moved", "refused")
 
-    def __init__(self, view: View, head: Offer, placer: Placer, *, shortens: bool = False) -> None:
+    def __init__(self, view: api.View, head: api.Offer, placer: api.Placer, *, shortens: bool = False) -> None:
         """``placer`` is asked for the head's place: the context of the pass, where the search must be paid for.
 
         ``shortens``: candidates may take less than their estimates, so only `admit` decides.
@@ -108,11 +83,11 @@ class PlacedReservation:
         self._view = view
         self._placer = placer
         self._shortens = shortens
-        self._layers: Layers | None = None  # of the head, once computed
+        self._layers: api.Layers | None = None  # of the head, once computed
         self._take(head)
         steps = view.availability()
         _, free = steps[steps.by(head.start_us) - 1]
-        self._at_shadow = snapshot_at(view, head.start_us, free)
+        self._at_shadow = api.snapshot_at(view, head.start_us, free)
 
     @property
     def settled(self) -> bool:
@@ -130,37 +105,37 @@ class PlacedReservation:
         return self._head.start_us
 
     @property
-    def head(self) -> Offer:
+    def head(self) -> api.Offer:
         """Return the head's place."""
         return self._head
 
-    def with_head(self, snapshot: Snapshot) -> Snapshot:
+    def with_head(self, snapshot: api.Snapshot) -> api.Snapshot:
         """Return ``snapshot`` with the head among the planned jobs."""
         planned = snapshot.planned + self._planned
         # `_replace` takes five times as long
-        return tuple.__new__(Snapshot, (*snapshot[:3], planned, snapshot.memory_mb))
+        return tuple.__new__(api.Snapshot, (*snapshot[:3], planned, snapshot.memory_mb))
 
-    def spare(self, snapshot: Snapshot) -> Snapshot:
+    def spare(self, snapshot: api.Snapshot) -> api.Snapshot:
         """Return ``snapshot`` without the threads reserved for the head."""
         if self._layers is None:
             self._layers = self._view.claim(self._head.runs)
         return snapshot.without(self._layers)
 
-    def may_admit(self, jobs: list[JobSpec], free: int) -> list[JobSpec]:
+    def may_admit(self, jobs: list[api.JobSpec], free: int) -> list[api.JobSpec]:
         """Quick check before the search for places: return the jobs whose start now, on ``free`` threads, might be admitted."""
         if self._shortens:
             return [job for job in jobs if job.processes <= free]
-        return short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
+        return api.short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra() or self._shortens
 
-    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
+    def may_hold_each(self, since_us: api.Ints, until_us: api.Floats, threads: api.Ints) -> api.Bools:
         """Return what `may_hold` returns, for each of many."""
         return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
 
-    def admit(self, seat: Seat) -> bool:
+    def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
         held = seat.threads_held(self._head.start_us, self._view)
         if not any(held):
@@ -179,27 +154,27 @@ class PlacedReservation:
         self._take(head)
         return True
 
-    def _beside(self, offer: Offer, at_shadow: Snapshot) -> Snapshot:
+    def _beside(self, offer: api.Offer, at_shadow: api.Snapshot) -> api.Snapshot:
         """Return the snapshot for the head with ``offer`` there, its demand and its memory."""
         snapshot = at_shadow.with_planned(offer)
         if not (offer.job.memory_mb and self._head.job.memory_mb):
             return snapshot
         memory = list(snapshot.memory_for(self._head.job))
-        for node, processes in each_node(offer.runs):
+        for node, processes in api.each_node(offer.runs):
             memory[node] -= processes * offer.job.memory_mb
         return snapshot._replace(memory_mb=memory)
 
     def _extra(self) -> int:
         """Return how many more threads than the head needs are free at its start."""
-        return size(self._at_shadow.free) - self._head.job.processes
+        return api.size(self._at_shadow.free) - self._head.job.processes
 
-    def _take(self, head: Offer) -> None:
+    def _take(self, head: api.Offer) -> None:
         self._head = head
         self._layers = None
-        self._planned = snapshot_now(self._view).with_planned(head).planned
+        self._planned = api.snapshot_now(self._view).with_planned(head).planned
 
 
-def _competes(job: JobSpec, head: JobSpec) -> bool:
+def _competes(job: api.JobSpec, head: api.JobSpec) -> bool:
     """Tell whether a job that outlasts the shadow time takes any countable resource that the head needs then."""
     if not (head.licences or head.resources):
         return False
@@ -207,7 +182,9 @@ def _competes(job: JobSpec, head: JobSpec) -> bool:
     return any(name in mine for name, _ in (*head.licences, *head.resources))
 
 
-def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: int, extra: int) -> Bools:
+def _free_or_spare(
+    since_us: api.Ints, until_us: api.Floats, threads: api.Ints, shadow_us: int, extra: int
+) -> api.Bools:
     """Tell whether threads are released by the shadow time, would not be free then anyway, or are extra to the head's."""
     return (until_us <= shadow_us) | (since_us > shadow_us) | (threads <= extra)
 
@@ -215,10 +192,10 @@ def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: i
 Reservation = CountedReservation | PlacedReservation
 
 
-def reserve(head: JobSpec, context: Context) -> Reservation | None:
+def reserve(head: api.JobSpec, context: api.Context) -> Reservation | None:
     """Return the reservation of a job that cannot start now; None if it cannot start even when all running jobs have ended."""
     view, placement = context.view, context.placement
-    if placement.counts and view.counts and is_plain(head):
+    if placement.counts and view.counts and api.is_plain(head):
         shadow = view.shadow(head.processes)
         return None if shadow is None else CountedReservation(view, head, *shadow)
     offer = placement.earliest(head, view)
@@ -228,20 +205,22 @@ def reserve(head: JobSpec, context: Context) -> Reservation | None:
 # The two ways in which a pass starts pending jobs: in queue order, and before a job that has a reservation.
 
 
-def rejection(job: JobSpec, view: View) -> RejectJob:
+def rejection(job: api.JobSpec, view: api.View) -> api.RejectJob:
     """Return the rejection of a job that has no place on the empty machine."""
-    where = "have a place" if nodes_view(view) is None else "fit when each node is one job's alone"
-    return RejectJob(job.id, f"{job.processes} processes wanted, more than {where}")
+    where = "have a place" if api.nodes_view(view) is None else "fit when each node is one job's alone"
+    return api.RejectJob(job.id, f"{job.processes} processes wanted, more than {where}")
 
 
-def seat_now(job: JobSpec, context: Context) -> Seat | None:
+def seat_now(job: api.JobSpec, context: api.Context) -> api.Seat | None:
     """Return a seat for ``job`` now, where no other job has a reservation."""
     view, matching = context.view, context.matching
-    offer = context.offer(job, snapshot_now(view)) if job.processes <= view.free_threads else None
-    return matching.join(job, context, UNRESERVED) if offer is None else matching.seat(offer, context, UNRESERVED)
+    offer = context.offer(job, api.snapshot_now(view)) if job.processes <= view.free_threads else None
+    return (
+        matching.join(job, context, api.UNRESERVED) if offer is None else matching.seat(offer, context, api.UNRESERVED)
+    )
 
 
-def start_in_order(context: Context, reason: str = "order") -> Generator[Action, None, PendingJobs]:
+def start_in_order(context: api.Context, reason: str = "order") -> Generator[api.Action, None, api.PendingJobs]:
     """Yield the starts of the first pending jobs, until one has no place now; return that job and the jobs behind it."""
     view, matching, pending = context.view, context.matching, context.pending
     jobs = pending.jobs
@@ -259,18 +238,20 @@ def start_in_order(context: Context, reason: str = "order") -> Generator[Action,
             gone += 1
             continue
         gone_ids = () if seat is None else seat.job_ids
-        pending = pending.without(gone_ids) if len(gone_ids) > 1 else PendingJobs(jobs[1:])
+        pending = pending.without(gone_ids) if len(gone_ids) > 1 else api.PendingJobs(jobs[1:])
         context = context.over(pending)
         jobs = pending.jobs
-    return PendingJobs(jobs[gone:]) if gone else pending
+    return api.PendingJobs(jobs[gone:]) if gone else pending
 
 
-def backfill_seat(job: JobSpec, context: Context, reservation: Reservation, *, may_join: bool) -> Seat | None:
+def backfill_seat(
+    job: api.JobSpec, context: api.Context, reservation: Reservation, *, may_join: bool
+) -> api.Seat | None:
     """Return a seat for ``job`` now that does not delay the reservation; ``may_join``: it might join a running job."""
     view, matching = context.view, context.matching
     now_us = view.now_us
     if job.processes <= view.free_threads and reservation.may_hold(now_us, now_us + job.estimate_us, job.processes):
-        snapshot = reservation.with_head(snapshot_now(view))
+        snapshot = reservation.with_head(api.snapshot_now(view))
         offer = context.offer(job, snapshot)
         if offer is not None:
             seat = matching.seat(offer, context, reservation)
@@ -283,7 +264,7 @@ def backfill_seat(job: JobSpec, context: Context, reservation: Reservation, *, m
     return matching.join(job, context, reservation) if may_join else None
 
 
-def take_seat(seat: Seat, reason: str, view: View, **facts: object) -> Iterator[Action]:
+def take_seat(seat: api.Seat, reason: str, view: api.View, **facts: object) -> Iterator[api.Action]:
     """Yield the decisions that take a seat, and record why; ``facts`` are further fields for a trace."""
     if view.trace is not None:
         for job_id in seat.job_ids:

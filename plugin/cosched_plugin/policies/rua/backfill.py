@@ -12,25 +12,7 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from operator import attrgetter
 from typing import ClassVar, NamedTuple, cast
 
-from cosched_plugin.api import (
-    COUNTABLE,
-    FILLED_LAYOUTS,
-    LEAST_PENALTY,
-    Action,
-    Backfill,
-    Context,
-    FoundPlace,
-    JobSpec,
-    Needs,
-    Offer,
-    PenaltyPlacement,
-    Snapshot,
-    View,
-    short_or_narrow,
-    size,
-    snapshot_at,
-    snapshot_now,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.orders import Shortest
 from cosched_plugin.policies.planning.losses import SAME
 from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
@@ -44,10 +26,10 @@ _WORTH_A_CHECK = 8  # number of instants that are first examined as one
 class Within(NamedTuple):
     """LessConsume Threshold with the threshold of the head's reservation."""
 
-    placement: PenaltyPlacement
+    placement: api.PenaltyPlacement
     threshold: float
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return a place with a factor within the threshold."""
         if not pay_for_look(job, snapshot.view):
             return None
@@ -55,32 +37,32 @@ class Within(NamedTuple):
         return None if found is None else found.offer()
 
 
-class Rua(Backfill):
+class Rua(api.Backfill):
     """Backfilling that looks ahead in time and in the queue for places with little loss to neighbours."""
 
-    needs: ClassVar[Needs] = frozenset({LEAST_PENALTY})
-    ignores: ClassVar[Needs] = frozenset({COUNTABLE, FILLED_LAYOUTS})
+    needs: ClassVar[api.Needs] = frozenset({api.LEAST_PENALTY})
+    ignores: ClassVar[api.Needs] = frozenset({api.COUNTABLE, api.FILLED_LAYOUTS})
 
     def __init__(self, *, thresholds: Sequence[float] = PAPER_THRESHOLDS) -> None:
         self.thresholds = tuple(sorted(set(thresholds)))
         self._by_length = Shortest()
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the starts of the queue's head, then those of the jobs that lose least."""
         view = context.view
         # It provides LEAST_PENALTY: the composition requires that
-        placement = cast(PenaltyPlacement, context.placement)
+        placement = cast(api.PenaltyPlacement, context.placement)
         while view.queued and view.free_threads and (yield from self._pass(context, placement)):
             pass
 
-    def _pass(self, context: Context, placement: PenaltyPlacement) -> Generator[Action, None, bool]:
+    def _pass(self, context: api.Context, placement: api.PenaltyPlacement) -> Generator[api.Action, None, bool]:
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         view = context.view
         free = view.free_threads
         if view.any_threads and view.trace is None and not any(map(free.__ge__, map(_processes, view.queue))):
             return False  # a trace records the reservation in any case, and on whole nodes a job may never fit
         queue = context.order.arrange(view.queue, view)
-        head: FoundPlace | None = None
+        head: api.FoundPlace | None = None
         behind = 0
         for job in queue:
             if view.work.spent:
@@ -107,8 +89,8 @@ class Rua(Backfill):
         waiting = self._by_length.arrange(others, view)
         reservation: PlacedReservation | None = None
         if head is not None:
-            extra = size(head.snapshot.free) - head.job.processes
-            if not short_or_narrow(waiting, view.free_threads, head.snapshot.at_us - view.now_us, extra):
+            extra = api.size(head.snapshot.free) - head.job.processes
+            if not api.short_or_narrow(waiting, view.free_threads, head.snapshot.at_us - view.now_us, extra):
                 return False  # the head's place is not needed
             reservation = self._reserve(head, placement)
         started = False
@@ -122,14 +104,14 @@ class Rua(Backfill):
             return False
         return reservation.moved or is_rigid(reservation.head.job) or not placement.settled(view)
 
-    def _reserve(self, head: FoundPlace, placement: PenaltyPlacement) -> PlacedReservation:
+    def _reserve(self, head: api.FoundPlace, placement: api.PenaltyPlacement) -> PlacedReservation:
         """Return the reservation of a job at its best place, with the lowest threshold that the place meets."""
         view = head.snapshot.view
         thresholds = self._thresholds(head.job, view, placement)
         threshold = min((t for t in thresholds if head.factor <= t + SAME), default=thresholds[-1])
         return PlacedReservation(view, head.offer(), Within(placement, threshold))
 
-    def best(self, job: JobSpec, view: View, placement: PenaltyPlacement) -> FoundPlace | None:
+    def best(self, job: api.JobSpec, view: api.View, placement: api.PenaltyPlacement) -> api.FoundPlace | None:
         """Return the place with the least expected slowdown among those that the thresholds name (ties: lower factor).
 
         The expected slowdown is (start - submission + estimate x factor) / estimate, so the earliest expected end wins.
@@ -145,12 +127,16 @@ class Rua(Backfill):
         return best
 
     def _next(
-        self, waiting: list[JobSpec], view: View, placement: PenaltyPlacement, reservation: PlacedReservation | None
-    ) -> Offer | None:
+        self,
+        waiting: list[api.JobSpec],
+        view: api.View,
+        placement: api.PenaltyPlacement,
+        reservation: PlacedReservation | None,
+    ) -> api.Offer | None:
         """Return the place for a start now of the pending job with the least (factor, estimate) that does not delay the reservation."""
         free = view.free_threads
-        now = snapshot_now(view) if reservation is None else reservation.with_head(snapshot_now(view))
-        lossy: list[FoundPlace] = []
+        now = api.snapshot_now(view) if reservation is None else reservation.with_head(api.snapshot_now(view))
+        lossy: list[api.FoundPlace] = []
         looked_at: set[Hashable] = set()  # kinds of jobs: users submit identical ones by the dozen
         # By ascending estimate: the first one that loses nothing is the one to take.
         narrow = (job for job in waiting if job.processes <= free)
@@ -178,7 +164,11 @@ class Rua(Backfill):
         return None
 
     def _best_is_now(
-        self, now: FoundPlace, view: View, placement: PenaltyPlacement, reservation: PlacedReservation | None
+        self,
+        now: api.FoundPlace,
+        view: api.View,
+        placement: api.PenaltyPlacement,
+        reservation: PlacedReservation | None,
     ) -> bool:
         """Tell whether a job's best place is ``now``, where a later one counts only if it spares the reservation."""
         thresholds = self._thresholds(now.job, view, placement)
@@ -187,12 +177,12 @@ class Rua(Backfill):
 
     def _better(
         self,
-        best: FoundPlace,
+        best: api.FoundPlace,
         since: int,
         thresholds: Sequence[float],
-        placement: PenaltyPlacement,
+        placement: api.PenaltyPlacement,
         reservation: PlacedReservation | None,
-    ) -> Iterator[FoundPlace]:
+    ) -> Iterator[api.FoundPlace]:
         """Yield places from the step ``since`` on, each better than ``best`` and the places before.
 
         For each threshold they are the first that meets it.
@@ -211,12 +201,12 @@ class Rua(Backfill):
                 # not meet a threshold without it, no step before does.
                 last = steps.by(best_end_us - job.estimate_us, index) - 1
                 many = last - index >= _WORTH_A_CHECK and pay_for_look(job, view)
-                if many and not placement.meets(job, snapshot_at(view, *steps[last]), unmet[-1]):
+                if many and not placement.meets(job, api.snapshot_at(view, *steps[last]), unmet[-1]):
                     break
                 promising = True
             if not pay_for_look(job, view):
                 break
-            snapshot = snapshot_at(view, *steps[index])
+            snapshot = api.snapshot_at(view, *steps[index])
             found = placement.find(job, snapshot if reservation is None else _spare(snapshot, job, reservation), unmet)
             if found is None:
                 continue
@@ -226,7 +216,7 @@ class Rua(Backfill):
                 promising = rigid
                 yield best
 
-    def _thresholds(self, job: JobSpec, view: View, placement: PenaltyPlacement) -> tuple[float, ...]:
+    def _thresholds(self, job: api.JobSpec, view: api.View, placement: api.PenaltyPlacement) -> tuple[float, ...]:
         """Return the thresholds for ``job``, ascending, none below what the empty machine allows."""
         return placement.all_within_reach(job, view, self.thresholds)
 
@@ -235,7 +225,7 @@ def _stricter(thresholds: Sequence[float], factor: float) -> list[float]:
     return [threshold for threshold in thresholds if threshold + SAME < factor]
 
 
-def _spare(snapshot: Snapshot, job: JobSpec, reservation: PlacedReservation) -> Snapshot:
+def _spare(snapshot: api.Snapshot, job: api.JobSpec, reservation: PlacedReservation) -> api.Snapshot:
     """Return a later plan without the reserved threads, where the job would still be there when the head starts."""
     head = reservation.head
     snapshot = reservation.with_head(snapshot)
@@ -246,5 +236,5 @@ def _spare(snapshot: Snapshot, job: JobSpec, reservation: PlacedReservation) -> 
 
 # Jobs that lose alike may differ in the last digit here, which depends on the unit of time: the same jobs with all times ten times
 # as long may then start in another order. Nothing else in the search depends on it.
-def _factor(found: FoundPlace) -> float:
+def _factor(found: api.FoundPlace) -> float:
     return found.factor

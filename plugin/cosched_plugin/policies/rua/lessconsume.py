@@ -19,33 +19,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import (
-    COUNTABLE,
-    FILLED_LAYOUTS,
-    LEAST_PENALTY,
-    NONE,
-    Floats,
-    Ints,
-    JobSpec,
-    Layers,
-    Needs,
-    NodeSet,
-    Offer,
-    PenaltyPlacement,
-    Planned,
-    Price,
-    Run,
-    Snapshot,
-    View,
-    first_fit,
-    is_plain,
-    lowest_runs,
-    prices,
-    room_on,
-    size,
-    snapshot_at,
-    stretch,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.planning.losses import SAME, Key, LimitRule, Losses, factor, factor_of, losses_in
 
 _MOST_KEPT = 32  # places from before the last change
@@ -57,19 +31,19 @@ class Places:
 
     __slots__ = ("_free", "_ground", "_losses", "_outlooks", "_rooms", "_rows", "_within", "total")
 
-    def __init__(self, job: JobSpec, snapshot: Snapshot, losses: Losses) -> None:
+    def __init__(self, job: api.JobSpec, snapshot: api.Snapshot, losses: Losses) -> None:
         """``job`` is one of them; ``losses`` are those to the jobs that run on each node."""
         rooms = _rooms(job, snapshot)
         self._losses = losses
         self._ground = losses.ground(rooms.nonzero()[0], job, snapshot)
-        self._rooms: Ints = rooms[self._ground.nodes]
+        self._rooms: api.Ints = rooms[self._ground.nodes]
         self._rows: Rows | None = None
         self.total = int(np.add.reduce(self._rooms))
         self._within = np.arange(snapshot.view.machine.depth)[:, None] < self._rooms  # [processes - 1, node]
         self._free = snapshot.free
         self._outlooks: dict[Key, Outlook] = {}
 
-    def outlook(self, job: JobSpec, planned: tuple[Planned, ...]) -> Outlook:
+    def outlook(self, job: api.JobSpec, planned: tuple[api.Planned, ...]) -> Outlook:
         """Return the losses of ``job`` beside the running jobs and the ``planned`` ones."""
         (key,) = self._losses.keys((job,), planned)
         outlook = self._outlooks.get(key)
@@ -80,9 +54,9 @@ class Places:
             outlook = self._outlooks[key] = Outlook(self, lost, levels)
         return outlook
 
-    def foresee(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> None:
+    def foresee(self, jobs: Sequence[api.JobSpec], planned: tuple[api.Planned, ...]) -> None:
         """Compute the losses of these jobs together, once for equal jobs: users ask for round run times."""
-        asked: dict[Hashable, dict[Key, JobSpec]] = {}  # by kind
+        asked: dict[Hashable, dict[Key, api.JobSpec]] = {}  # by kind
         for key, job in zip(self._losses.keys(jobs, planned), jobs, strict=True):
             if key not in self._outlooks:
                 asked.setdefault(key[0], {})[key] = job
@@ -106,21 +80,21 @@ class Places:
             self._rows = Rows(at, self._ground.nodes[at], rooms, rooms.cumsum())
         return self._rows
 
-    def runs(self, job: JobSpec, exchange: Exchange) -> tuple[Run, ...]:
+    def runs(self, job: api.JobSpec, exchange: Exchange) -> tuple[api.Run, ...]:
         """Return where ``job`` goes."""
         return exchange.runs(self.rows.nodes, self._free, job.threads_per_process)
 
-    def _loss_us(self, job: JobSpec, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
+    def _loss_us(self, job: api.JobSpec, run_us: int | api.Ints, planned: tuple[api.Planned, ...]) -> api.Floats:
         return self._ground.lost_us(job, len(self._within), run_us, planned)
 
 
 class Rows(NamedTuple):
     """Nodes that have a place."""
 
-    at: Ints  # their positions among the nodes with known losses
-    nodes: Ints  # ascending
-    rooms: Ints  # how many processes each can take
-    filled: Ints  # and how many it and the nodes before it
+    at: api.Ints  # their positions among the nodes with known losses
+    nodes: api.Ints  # ascending
+    rooms: api.Ints  # how many processes each can take
+    filled: api.Ints  # and how many it and the nodes before it
 
 
 class Exchange:
@@ -128,19 +102,19 @@ class Exchange:
 
     __slots__ = ("_counts", "_runs", "worst_us")
 
-    def __init__(self, lost: Floats, rooms: Ints, filled: Ints, processes: int, goal_us: float) -> None:
+    def __init__(self, lost: api.Floats, rooms: api.Ints, filled: api.Ints, processes: int, goal_us: float) -> None:
         """``lost`` [processes - 1, node] us, ``rooms`` [node] processes, ``filled`` [node] their sum up to the node."""
         last = int(filled.searchsorted(processes))  # the node that first fit fills last, perhaps in part
         counts = rooms[: last + 1].copy()
         counts[last] -= filled[last] - processes
         self._counts = counts
-        self._runs: tuple[Run, ...] | None = None
+        self._runs: tuple[api.Run, ...] | None = None
         loses: list[float] = lost[counts - 1, np.arange(last + 1)].tolist()
         self.worst_us = max(loses)
         if self.worst_us > goal_us:
             self._exchange(loses, lost, rooms, goal_us)
 
-    def _exchange(self, loses: list[float], lost: Floats, rooms: Ints, goal_us: float) -> None:
+    def _exchange(self, loses: list[float], lost: api.Floats, rooms: api.Ints, goal_us: float) -> None:
         """Improve first fit's allocation; ``loses`` is the loss on each of its nodes."""
         chosen: list[int] = self._counts.tolist()
         places: list[int] = rooms.tolist()
@@ -175,7 +149,7 @@ class Exchange:
         self._counts = np.array(chosen[: row + 1], dtype=np.int64)
         self.worst_us = -worst[0][0] if worst else max([rows[at][n - 1] for at, n in enumerate(chosen) if n])
 
-    def runs(self, nodes: Ints, free: Layers, width: int) -> tuple[Run, ...]:
+    def runs(self, nodes: api.Ints, free: api.Layers, width: int) -> tuple[api.Run, ...]:
         """Return the allocation: on every node the lowest free threads, ``width`` for each process."""
         if self._runs is None:
             alike: dict[int, int] = {}  # processes -> nodes
@@ -187,7 +161,7 @@ class Exchange:
                 found |= 1 << node
             alike[last] = alike.get(last, 0) | found
             del alike[0]
-            self._runs = lowest_runs([(count, NodeSet(found)) for count, found in alike.items()], free, width)
+            self._runs = api.lowest_runs([(count, api.NodeSet(found)) for count, found in alike.items()], free, width)
         return self._runs
 
 
@@ -196,7 +170,7 @@ class Outlook:
 
     __slots__ = ("_exchanges", "_levels_us", "_loss_us", "_places")
 
-    def __init__(self, places: Places, lost: Floats, levels_us: Floats) -> None:
+    def __init__(self, places: Places, lost: api.Floats, levels_us: api.Floats) -> None:
         """``lost`` [processes - 1, node] is the penalised time in us, ``levels_us`` that of all places, ascending."""
         self._places = places
         self._loss_us = lost
@@ -229,23 +203,23 @@ class LossCache:
     __slots__ = ("_changes", "_losses", "_now_us", "_places", "_version", "_view")
 
     def __init__(self) -> None:
-        self._view: View | None = None
+        self._view: api.View | None = None
         self._version = 0
         self._now_us = 0
         self._changes = 0  # of the losses
-        self._losses: tuple[View, Losses] | None = None
-        self._places: dict[tuple[int, Layers], Places] = {}
+        self._losses: tuple[api.View, Losses] | None = None
+        self._places: dict[tuple[int, api.Layers], Places] = {}
 
-    def losses(self, view: View) -> Losses:
+    def losses(self, view: api.View) -> Losses:
         """Return the losses on the machine of a view."""
         if self._losses is None or self._losses[0] is not view:
             self._losses = (view, losses_in(view))
         return self._losses[1]
 
-    def places(self, job: JobSpec, snapshot: Snapshot) -> Places:
+    def places(self, job: api.JobSpec, snapshot: api.Snapshot) -> Places:
         """Return the places that ``snapshot`` has for jobs of the shape of ``job``."""
         view = snapshot.view
-        if not is_plain(job):
+        if not api.is_plain(job):
             return Places(job, snapshot, self.losses(view))
         now_us = view.now_us
         if self._version != view.version or self._view is not view:
@@ -259,7 +233,7 @@ class LossCache:
             places = self._places[key] = Places(job, snapshot, self.losses(view))
         return places
 
-    def _turn_to(self, view: View) -> None:
+    def _turn_to(self, view: api.View) -> None:
         """Drop entries that may be invalid, and all but the last few."""
         losses = self.losses(view)
         settled_us = max(view.now_us, losses.settled_us(self._changes))
@@ -270,21 +244,21 @@ class LossCache:
         self._changes = losses.changes
 
 
-def _rooms(job: JobSpec, snapshot: Snapshot) -> Ints:
+def _rooms(job: api.JobSpec, snapshot: api.Snapshot) -> api.Ints:
     view = snapshot.view
-    if is_plain(job):
+    if api.is_plain(job):
         return view.thread_counts(snapshot.free)
     counts = view.thread_counts(view.open_to(job, snapshot.free, snapshot.at_us)).copy()
     memory = snapshot.memory_for(job)
     for node in np.flatnonzero(counts).tolist():
-        counts[node] = room_on(job, int(counts[node]), view.machine.threads_of[node], memory[node])
+        counts[node] = api.room_on(job, int(counts[node]), view.machine.threads_of[node], memory[node])
     return counts
 
 
 _MOST_FLOORS: Final = 10_000  # cached
 
 
-class LessConsume(PenaltyPlacement):
+class LessConsume(api.PenaltyPlacement):
     """First fit's allocation, improved at the same start until the penalty factor is least, or within ``threshold``.
 
     With ``may_wait`` a later place counts where the job is expected to end there earlier: the paper says both that LC improves first
@@ -292,7 +266,7 @@ class LessConsume(PenaltyPlacement):
     """
 
     # Processes are exchanged one by one; the least factor that a job can have is known once for all.
-    ignores: ClassVar[Needs] = frozenset({COUNTABLE, FILLED_LAYOUTS})
+    ignores: ClassVar[api.Needs] = frozenset({api.COUNTABLE, api.FILLED_LAYOUTS})
 
     def __init__(
         self,
@@ -308,25 +282,28 @@ class LessConsume(PenaltyPlacement):
         self._limit = LimitRule(limit_factors, extends=extend_limit)
         self._known = LossCache()
         self._floors: dict[object, float] = {}  # by kind
-        self._floor_of: dict[int, tuple[JobSpec, float]] = {}
-        self._floors_of: tuple[Layers, int] = ((), 0)  # nodes in service, and interventions, for which they are valid
-        self._floors_view: View | None = None  # the view and its version when these were last checked
+        self._floor_of: dict[int, tuple[api.JobSpec, float]] = {}
+        self._floors_of: tuple[api.Layers, int] = (
+            (),
+            0,
+        )  # nodes in service, and interventions, for which they are valid
+        self._floors_view: api.View | None = None  # the view and its version when these were last checked
         self._floors_at = -1
 
     @property
-    def provides(self) -> Needs:
+    def provides(self) -> api.Needs:
         """Return that the placement searches within any thresholds, where it has none of its own."""
-        return frozenset({LEAST_PENALTY}) if self.threshold is None else NONE
+        return frozenset({api.LEAST_PENALTY}) if self.threshold is None else api.NONE
 
-    def settled(self, view: View) -> bool:
+    def settled(self, view: api.View) -> bool:
         """Tell whether threads of a node are alike, and no start makes another job's later place worse than its place now."""
         return not self.may_wait and not self._known.losses(view).by_thread
 
-    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
+    def offer_on(self, job: api.JobSpec, runs: tuple[api.Run, ...], snapshot: api.Snapshot) -> api.Offer:
         """Return the job on these threads, beside the neighbours that it has there."""
         return self._limit.offer(job, snapshot, runs, factor_of(job, snapshot, runs))
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place in ``snapshot``, or None; with a threshold, None also if none is good enough.
 
         None, too, where the job rather waits for a later place.
@@ -336,16 +313,16 @@ class LessConsume(PenaltyPlacement):
             return None
         return found.offer()
 
-    def price(self, job: JobSpec, view: View) -> int:
+    def price(self, job: api.JobSpec, view: api.View) -> int:
         """Return the price of an examination of the places at one instant."""
         return _price(job).units(view.machine.nodes)
 
-    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+    def earliest(self, job: api.JobSpec, view: api.View) -> api.Offer | None:
         """Return the first place, as running jobs end, that is good enough."""
         first = self.first(job, view, self._own(job, view))
         return None if first is None else self._sooner(first[1], first[0] + 1, None).offer()
 
-    def _sooner(self, best: Found, since: int, plan: Snapshot | None) -> Found:
+    def _sooner(self, best: Found, since: int, plan: api.Snapshot | None) -> Found:
         """Return the place from the step ``since`` on with the earliest expected end, if it is before that of ``best``; else that.
 
         ``plan`` has the planned jobs to reckon with; a place in a plan for later is never put off.
@@ -360,12 +337,12 @@ class LessConsume(PenaltyPlacement):
                 break
             if not pay_for_look(job, view):
                 break
-            found = self.find(job, snapshot_at(view, *steps[index])._replace(planned=planned))
+            found = self.find(job, api.snapshot_at(view, *steps[index])._replace(planned=planned))
             if found is not None and found.end_us < best.end_us:
                 best = found
         return best
 
-    def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, Found] | None:
+    def first(self, job: api.JobSpec, view: api.View, thresholds: Sequence[float]) -> tuple[int, Found] | None:
         """Return the first step of the view's availability in which `find` finds a place: the step's number and the place.
 
         Every check is paid for, but none is skipped: a reservation is made at any cost.
@@ -377,32 +354,32 @@ class LessConsume(PenaltyPlacement):
         threshold = thresholds[-1] if thresholds and not walk else None
         while low < high:  # most jobs that can start at all have a good place: try the first instant first
             pay_for_look(job, view)
-            if self.meets(job, snapshot_at(view, *steps[middle]), threshold):
+            if self.meets(job, api.snapshot_at(view, *steps[middle]), threshold):
                 high = middle
             else:
                 low = middle + 1
             middle = (low + high) // 2
         for index in range(low, len(steps)):
-            found = self.find(job, snapshot_at(view, *steps[index]), thresholds)
+            found = self.find(job, api.snapshot_at(view, *steps[index]), thresholds)
             if found is not None:
                 return index, found
             pay_for_look(job, view)
         return None
 
-    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
+    def promising(self, jobs: list[api.JobSpec], snapshot: api.Snapshot) -> list[api.JobSpec]:
         """Return the jobs that may get an offer in ``snapshot``: with a threshold, those for which it can be met there."""
         if self.threshold is None:
             return jobs
-        threads = size(snapshot.free)
-        plain = [job for job in jobs if is_plain(job) and job.processes <= threads]
+        threads = api.size(snapshot.free)
+        plain = [job for job in jobs if api.is_plain(job) and job.processes <= threads]
         if plain:
             self._known.places(plain[0], snapshot).foresee(plain, snapshot.planned)
         can = {
             job.id for job in plain if self.meets(job, snapshot, self.within_reach(job, snapshot.view, self.threshold))
         }
-        return [job for job in jobs if job.id in can or not is_plain(job)]
+        return [job for job in jobs if job.id in can or not api.is_plain(job)]
 
-    def meets(self, job: JobSpec, snapshot: Snapshot, threshold: float | None) -> bool:
+    def meets(self, job: api.JobSpec, snapshot: api.Snapshot, threshold: float | None) -> bool:
         """Tell whether ``snapshot`` has a place for ``job``; with a threshold, one with a factor within it."""
         if is_rigid(job):
             return self.find(job, snapshot, () if threshold is None else (threshold,)) is not None
@@ -413,27 +390,27 @@ class LessConsume(PenaltyPlacement):
             return True
         return places.outlook(job, snapshot.planned).least_us(job.processes) <= _limit_us(job, threshold)
 
-    def kind(self, job: JobSpec, view: View) -> Hashable:
+    def kind(self, job: api.JobSpec, view: api.View) -> Hashable:
         """Return the kind of the job."""
-        if not is_plain(job):
+        if not api.is_plain(job):
             return job.id
         return (job.estimate_us, job.processes, job.limit_us, self._known.losses(view).kind(job))
 
-    def _own(self, job: JobSpec, view: View) -> tuple[float, ...]:
+    def _own(self, job: api.JobSpec, view: api.View) -> tuple[float, ...]:
         return () if self.threshold is None else (self.within_reach(job, view, self.threshold),)
 
-    def within_reach(self, job: JobSpec, view: View, threshold: float) -> float:
+    def within_reach(self, job: api.JobSpec, view: api.View, threshold: float) -> float:
         """Return ``threshold``, raised to the least factor that the empty machine allows a job like this one."""
         return max(threshold, self._least_ever(job, view))
 
-    def all_within_reach(self, job: JobSpec, view: View, thresholds: tuple[float, ...]) -> tuple[float, ...]:
+    def all_within_reach(self, job: api.JobSpec, view: api.View, thresholds: tuple[float, ...]) -> tuple[float, ...]:
         """Return the ascending ``thresholds``, each raised to the least factor that the empty machine allows a job like this one."""
         least = self._least_ever(job, view)
         if least <= thresholds[0]:
             return thresholds
         return tuple(sorted({max(threshold, least) for threshold in thresholds}))
 
-    def _least_ever(self, job: JobSpec, view: View) -> float:
+    def _least_ever(self, job: api.JobSpec, view: api.View) -> float:
         version = view.version
         if self._floors_at != version or self._floors_view is not view:
             self._floors_at, self._floors_view = version, view
@@ -449,7 +426,7 @@ class LessConsume(PenaltyPlacement):
             known = self._floor_of[job.id] = (job, self._floor_of_kind(job, view))
         return known[1]
 
-    def _floor_of_kind(self, job: JobSpec, view: View) -> float:
+    def _floor_of_kind(self, job: api.JobSpec, view: api.View) -> float:
         losses = self._known.losses(view)
         if losses.loses_nothing(job):
             return 1.0
@@ -466,11 +443,11 @@ class LessConsume(PenaltyPlacement):
         if floor is None:
             if len(self._floors) >= _MOST_FLOORS:
                 self._floors.clear()
-            everything = Snapshot(view, view.now_us, self._floors_of[0], (), view.machine.memory_mb)
+            everything = api.Snapshot(view, view.now_us, self._floors_of[0], (), view.machine.memory_mb)
             floor = self._floors[key] = self._floor(job, everything)
         return floor
 
-    def _floor(self, job: JobSpec, everything: Snapshot) -> float:
+    def _floor(self, job: api.JobSpec, everything: api.Snapshot) -> float:
         places = Places(job, everything, losses_in(everything.view, empty=True))
         if places.total < job.processes:
             return 1.0
@@ -479,7 +456,7 @@ class LessConsume(PenaltyPlacement):
             return factor(job, outlook.exchange(job.processes, inf).worst_us)
         return factor(job, outlook.least_us(job.processes))
 
-    def least(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> Offer | None:
+    def least(self, job: api.JobSpec, snapshot: api.Snapshot, thresholds: Sequence[float] = ()) -> api.Offer | None:
         """Return the place with the least factor; with ascending ``thresholds``, the first within the lowest that can be met.
 
         None where the job does not fit, or no threshold can be met.
@@ -487,7 +464,7 @@ class LessConsume(PenaltyPlacement):
         found = self.find(job, snapshot, thresholds)
         return None if found is None else found.offer()
 
-    def find(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> Found | None:
+    def find(self, job: api.JobSpec, snapshot: api.Snapshot, thresholds: Sequence[float] = ()) -> Found | None:
         """Return the result of `least` before it is written out as an offer."""
         if is_rigid(job):
             offer = self._rigid(job, snapshot, thresholds)
@@ -508,10 +485,12 @@ class LessConsume(PenaltyPlacement):
         exchange = outlook.exchange(job.processes, goal_us)
         return Found(job, snapshot, factor(job, exchange.worst_us), self._limit, places, exchange)
 
-    def _rigid(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float]) -> Offer | None:
+    def _rigid(self, job: api.JobSpec, snapshot: api.Snapshot, thresholds: Sequence[float]) -> api.Offer | None:
         """Place a job whose buckets cannot be exchanged one at a time."""
         view = snapshot.view
-        runs = first_fit(job, view.open_to(job, snapshot.free, snapshot.at_us), view.machine, snapshot.memory_for(job))
+        runs = api.first_fit(
+            job, view.open_to(job, snapshot.free, snapshot.at_us), view.machine, snapshot.memory_for(job)
+        )
         if runs is None:
             return None
         by = factor_of(job, snapshot, runs)
@@ -520,23 +499,23 @@ class LessConsume(PenaltyPlacement):
         return self._limit.offer(job, snapshot, runs, by)
 
 
-def is_rigid(job: JobSpec) -> bool:
+def is_rigid(job: api.JobSpec) -> bool:
     """Tell whether the job wants whole nodes, or a least number of processes on each: then first fit's place is the only one."""
     return job.exclusive or job.ppn_min > 1
 
 
-def _limit_us(job: JobSpec, threshold: float) -> float:
+def _limit_us(job: api.JobSpec, threshold: float) -> float:
     return (threshold - 1.0 + SAME) * job.estimate_us
 
 
-def pay_for_look(job: JobSpec, view: View) -> bool:
+def pay_for_look(job: api.JobSpec, view: api.View) -> bool:
     """Pay for an examination of the places at one instant; tell whether the budget allowed it."""
     work = view.work
     return not work.limited or work.pay(_price(job), view.machine.nodes)
 
 
-def _price(job: JobSpec) -> Price:
-    return prices.PLACES if is_plain(job) else prices.PLACES_BY_NODE
+def _price(job: api.JobSpec) -> api.Price:
+    return api.prices.PLACES if api.is_plain(job) else api.prices.PLACES_BY_NODE
 
 
 class Found:
@@ -546,13 +525,13 @@ class Found:
 
     def __init__(
         self,
-        job: JobSpec,
-        snapshot: Snapshot,
+        job: api.JobSpec,
+        snapshot: api.Snapshot,
         by: float,
         limit: LimitRule,
         places: Places | None = None,
         exchange: Exchange | None = None,
-        offer: Offer | None = None,
+        offer: api.Offer | None = None,
     ) -> None:
         self.job = job
         self.snapshot = snapshot
@@ -565,9 +544,9 @@ class Found:
     @property
     def end_us(self) -> int:
         """Return start + estimate x factor: the job's expected end without a limit."""
-        return self.snapshot.at_us + stretch(self.job.estimate_us, self.factor)
+        return self.snapshot.at_us + api.stretch(self.job.estimate_us, self.factor)
 
-    def offer(self) -> Offer:
+    def offer(self) -> api.Offer:
         """Return the place."""
         if self._offer is None:
             assert self._places is not None  # set together, or the offer is set

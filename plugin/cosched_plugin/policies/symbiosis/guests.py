@@ -14,60 +14,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from cosched_plugin.api import (
-    COMPANY,
-    EVERYTHING,
-    PAIR_BELIEF,
-    PAIRING,
-    PAYMENTS,
-    SECOND_US,
-    UNRESERVED,
-    WHOLE_NODES,
-    WHOLE_PPM,
-    Action,
-    Context,
-    Floats,
-    Gate,
-    Gatekeeper,
-    GroupSeat,
-    Ints,
-    JobSpec,
-    Layers,
-    Matching,
-    Needs,
-    Newcomer,
-    NodeSet,
-    Offer,
-    Running,
-    Seat,
-    Sharer,
-    Tenancies,
-    Tenancy,
-    View,
-    beside,
-    first_fit,
-    forecast,
-    may_meet,
-    nodes_of,
-    open_beside,
-    prices,
-    seat_among,
-    size,
-    slowdown_by,
-    slowed,
-    snapshot_now,
-    tenancy_of,
-    union,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.lomarc.queue_table import JobTable, QueueTable, queue_table
 
 
 class Host(NamedTuple):
     """A running job with hardware threads open beside it."""
 
-    running: Running
-    tenancy: Tenancy  # at present
-    open: Layers  # the free threads of its cores
+    running: api.Running
+    tenancy: api.Tenancy  # at present
+    open: api.Layers  # the free threads of its cores
     room: int  # how many these are
 
     @property
@@ -83,7 +39,7 @@ class _Choice(NamedTuple):
     empty: bool  # threads of empty nodes are wanted besides
 
 
-class Guests(Matching):
+class Guests(api.Matching):
     """Pending jobs as guests of running ones, and in pairs that start together.
 
     ``min_gain``: the least gain of a guest, as a part of its processes. ``budget``: what its neighbours may cost a job, as a part of
@@ -93,10 +49,10 @@ class Guests(Matching):
     on these is later for it.
     """
 
-    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
-    provides: ClassVar[Needs] = frozenset({PAYMENTS})
-    protocol_features: ClassVar[Needs] = PAIRING
-    ignores: ClassVar[Needs] = EVERYTHING
+    needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.PAIR_BELIEF})
+    provides: ClassVar[api.Needs] = frozenset({api.PAYMENTS})
+    protocol_features: ClassVar[api.Needs] = api.PAIRING
+    ignores: ClassVar[api.Needs] = api.EVERYTHING
 
     def __init__(
         self,
@@ -111,21 +67,21 @@ class Guests(Matching):
     ) -> None:
         self._min_gain = min_gain
         self._budget = budget
-        self._brief_us = round(brief_s * SECOND_US)
+        self._brief_us = round(brief_s * api.SECOND_US)
         self._most = hosts
         self._empty_nodes = empty_nodes
         self._pairs = pairs
         self._inside = inside
-        self._tenancies = Tenancies()
+        self._tenancies = api.Tenancies()
         self._job_table = JobTable()
         # Caches: by running job, its slowdown with each job of the table (inf: they may not share); and the hosts at an instant.
-        self._slow: dict[int, Floats] = {}
+        self._slow: dict[int, api.Floats] = {}
         self._renewals = 0
         self._interventions = 0
         self._hosts: list[Host] = []
         self._hosts_at: object = None  # the key of the view
 
-    def prepare(self, context: Context) -> Iterator[Action]:
+    def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield new expected ends and notes of jobs whose neighbours have changed."""
         view = context.view
         if self._interventions != view.interventions:  # a job may have another description
@@ -138,7 +94,7 @@ class Guests(Matching):
             self._slow.clear()
         return self._tenancies.keep_up(view)
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return the offer, with the first pending job that may start beside it; others may join later."""
         view, pending = context.view, context.pending
         crowded = sum([job.processes for job in pending.jobs]) > view.free_threads  # or each gets nodes of its own
@@ -149,20 +105,20 @@ class Guests(Matching):
                 return pair
         return offer if gate.admit(offer) else None
 
-    def may_host(self, job: JobSpec) -> bool:
+    def may_host(self, job: api.JobSpec) -> bool:
         """Tell whether other jobs may join ``job``."""
         return self._may_share(job)
 
-    def has_hosts(self, view: View) -> bool:
+    def has_hosts(self, view: api.View) -> bool:
         """Tell whether there are running jobs with threads open beside them."""
         return view.pairs is not None and bool(self._open_hosts(view))
 
-    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+    def join_candidates(self, context: api.Context, gate: api.Gatekeeper = api.UNRESERVED) -> Collection[int]:
         """Return the pending jobs that would gain enough as guests of the cheapest hosts, or are brief."""
         view, pending = context.view, context.pending
         hosts = self._open_hosts(view)
         jobs = pending.jobs
-        if not hosts or not jobs or not view.work.pay(prices.HOSTS, len(jobs), len(jobs) * len(hosts)):
+        if not hosts or not jobs or not view.work.pay(api.prices.HOSTS, len(jobs), len(jobs) * len(hosts)):
             return ()
         table = queue_table(pending, self._job_table)
         slow = self._slowdowns(hosts, table, view)
@@ -178,7 +134,7 @@ class Guests(Matching):
         enough = (gains >= self._min_gain * sizes[places]) | ((estimates_us[places] <= self._brief_us) & (gains > -inf))
         return {jobs[place].id for place in places[enough].tolist()}
 
-    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+    def join(self, job: api.JobSpec, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a seat beside the cheapest hosts, if that gains enough and is admitted."""
         view = context.view
         if view.pairs is None or not self._may_share(job):
@@ -196,11 +152,11 @@ class Guests(Matching):
 
     # Two pending jobs that start together.
 
-    def _pair(self, offer: Offer, context: Context, gate: Gate) -> GroupSeat | None:
+    def _pair(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.GroupSeat | None:
         """Return the first pending job in queue order that gains enough beside ``offer``, with it; None if there is none."""
         view, host, pending = context.view, offer.job, context.pending
         model = view.pairs
-        if model is None or not view.work.pay(prices.PARTNERS, len(pending.jobs)):
+        if model is None or not view.work.pay(api.prices.PARTNERS, len(pending.jobs)):
             return None
         table = queue_table(pending, self._job_table)
         jobs = table.columns
@@ -217,22 +173,22 @@ class Guests(Matching):
                 return pair
         return None
 
-    def _pair_with(self, guest: JobSpec, offer: Offer, context: Context) -> GroupSeat | None:
+    def _pair_with(self, guest: api.JobSpec, offer: api.Offer, context: api.Context) -> api.GroupSeat | None:
         """Return both jobs together; None where that gains too little, is too dear for one of them, or has no place."""
         view, host = context.view, offer.job
         host_slow, guest_slow = self._slowdowns_of(host, guest, view)
         lost = host.processes * (1.0 - 1.0 / host_slow)
         if not guest.processes / guest_slow - lost >= self._min_gain * guest.processes:
             return None
-        runs = beside(host, offer.runs, guest, view)
+        runs = api.beside(host, offer.runs, guest, view)
         if runs is None:
             return None
-        alone = context.placement.offer_on(guest, runs, snapshot_now(view))
-        ends = forecast(
+        alone = context.placement.offer_on(guest, runs, api.snapshot_now(view))
+        ends = api.forecast(
             0,
             {
-                host.id: Sharer(offer.run_us, {guest.id: host_slow}),
-                guest.id: Sharer(alone.run_us, {host.id: guest_slow}),
+                host.id: api.Sharer(offer.run_us, {guest.id: host_slow}),
+                guest.id: api.Sharer(alone.run_us, {host.id: guest_slow}),
             },
         )
         both = []
@@ -240,12 +196,14 @@ class Guests(Matching):
             span_us = ends[each.job.id]
             if span_us - each.run_us > self._budget * each.job.estimate_us:
                 return None
-            both.append(Newcomer(slowed(each, span_us), Tenancy((other.id,), 0, each.run_us, ratio, 0)))
-        return GroupSeat(tuple(both), (), view)
+            both.append(api.Newcomer(api.slowed(each, span_us), api.Tenancy((other.id,), 0, each.run_us, ratio, 0)))
+        return api.GroupSeat(tuple(both), (), view)
 
     # A pending job beside running ones.
 
-    def _gains(self, hosts: Sequence[Host], rooms: Ints, free: int, slow: Floats, sizes: Ints) -> Floats:
+    def _gains(
+        self, hosts: Sequence[Host], rooms: api.Ints, free: int, slow: api.Floats, sizes: api.Ints
+    ) -> api.Floats:
         """Return the gain of each candidate beside its cheapest hosts; ``slow`` [host, candidate]: the larger slowdown of the two."""
         ratios = np.array([host.tenancy.ratio for host in hosts])[:, None]
         widths = np.array([host.size for host in hosts], dtype=np.float64)[:, None]
@@ -261,11 +219,11 @@ class Guests(Matching):
         columns = np.arange(slow.shape[1])
         worst = np.maximum.accumulate(ordered, axis=0)[last, columns]
         lost = np.take_along_axis(losses, order, 0).cumsum(axis=0)[last, columns]
-        gains: Floats = np.where((needed < len(hosts)) & (worst < inf), sizes / worst - lost, -inf)
+        gains: api.Floats = np.where((needed < len(hosts)) & (worst < inf), sizes / worst - lost, -inf)
         return gains
 
     def _cheapest(
-        self, job: JobSpec, hosts: Sequence[Host], gate: Gate, context: Context, *, one: bool
+        self, job: api.JobSpec, hosts: Sequence[Host], gate: api.Gate, context: api.Context, *, one: bool
     ) -> _Choice | None:
         """Return enough hosts, the cheapest ones; None where there are too few, or the gain is too small."""
         view = context.view
@@ -273,7 +231,7 @@ class Guests(Matching):
         ranked: list[tuple[float, int, int, Host, float, float]] = []
         for host in hosts:
             own, theirs = self._slowdowns_of(job, host.running.job, view)
-            if own == inf or not view.work.pay(prices.RANKED_PAIR):
+            if own == inf or not view.work.pay(api.prices.RANKED_PAIR):
                 continue
             if self._inside and now_us + round(_limit_us(job) * own) > _last_us(host.running, view):
                 continue
@@ -304,7 +262,7 @@ class Guests(Matching):
                 return _Choice(chosen, free > 0) if fair or self._is_brief(job) else None
         return None
 
-    def _affordable(self, host: Host, later_us: float, context: Context) -> bool:
+    def _affordable(self, host: Host, later_us: float, context: api.Context) -> bool:
         """Tell whether a host has the budget for a guest that costs it so much, or is that far ahead by the ledger."""
         view, ledger, now = context.view, context.ledger, host.tenancy
         # What its present neighbours still cost it
@@ -313,22 +271,22 @@ class Guests(Matching):
             return True
         return ledger is not None and later_us <= ledger.spare_us(host.running, view)
 
-    def _seat_among(self, job: JobSpec, choice: _Choice, context: Context) -> GroupSeat | None:
+    def _seat_among(self, job: api.JobSpec, choice: _Choice, context: api.Context) -> api.GroupSeat | None:
         """Return the job on the threads that these hosts leave open; None where memory, or the layout, does not allow it."""
         view = context.view
         open_, *more = [*([view.free] if choice.empty else []), *[host.open for host in choice.hosts]]
         for layers in more:
-            open_ = union(open_, layers)
-        runs = first_fit(job, open_, view.machine, view.free_memory_mb)
+            open_ = api.union(open_, layers)
+        runs = api.first_fit(job, open_, view.machine, view.free_memory_mb)
         if runs is None:
             return None
-        nodes = nodes_of(runs)
+        nodes = api.nodes_of(runs)
         hosts = [host.running for host in choice.hosts if nodes & view.nodes_by_job[host.running.job.id]]
-        return seat_among(job, runs, hosts, context)
+        return api.seat_among(job, runs, hosts, context)
 
     # Who may share, and how slow two jobs are beside each other.
 
-    def _open_hosts(self, view: View) -> list[Host]:
+    def _open_hosts(self, view: api.View) -> list[Host]:
         """Return the running jobs with threads open beside them, by start and id."""
         if self._hosts_at == view.key:
             return self._hosts
@@ -343,30 +301,30 @@ class Guests(Matching):
             if not (stays and self._may_share(running.job)):
                 continue
             mine = view.nodes_by_job[job_id] & alone
-            open_ = open_beside(running.runs, view) if mine else None
+            open_ = api.open_beside(running.runs, view) if mine else None
             if open_ is None:
                 continue
-            open_ = tuple([NodeSet(layer & mine) for layer in open_])
-            room = size(open_)
+            open_ = tuple([api.NodeSet(layer & mine) for layer in open_])
+            room = api.size(open_)
             if room:
-                found.append(Host(running, tenancy_of(running, view), open_, room))
+                found.append(Host(running, api.tenancy_of(running, view), open_, room))
         found.sort(key=lambda host: (host.running.start_us, host.running.job.id))
         self._hosts, self._hosts_at = found, view.key
         return found
 
-    def _is_brief(self, job: JobSpec) -> bool:
+    def _is_brief(self, job: api.JobSpec) -> bool:
         return job.estimate_us <= self._brief_us
 
-    def _may_share(self, job: JobSpec) -> bool:
-        return may_meet(job, self._job_table.model) and not job.exclusive
+    def _may_share(self, job: api.JobSpec) -> bool:
+        return api.may_meet(job, self._job_table.model) and not job.exclusive
 
-    def _slowdowns_of(self, job: JobSpec, other: JobSpec, view: View) -> tuple[float, float]:
+    def _slowdowns_of(self, job: api.JobSpec, other: api.JobSpec, view: api.View) -> tuple[float, float]:
         """Return the slowdown of each of two jobs by the other; inf where they may not share nodes."""
         if not fit_together(job, other, view):
             return inf, inf
-        return slowdown_by(job, other, view.pairs), slowdown_by(other, job, view.pairs)
+        return api.slowdown_by(job, other, view.pairs), api.slowdown_by(other, job, view.pairs)
 
-    def _slowdowns(self, hosts: Sequence[Host], table: QueueTable, view: View) -> Floats:
+    def _slowdowns(self, hosts: Sequence[Host], table: QueueTable, view: api.View) -> api.Floats:
         """Return the slowdown of each host with each pending job [host, job]: the larger one of the two; inf: they may not share."""
         last = len(self._job_table)
         model = view.pairs
@@ -386,18 +344,18 @@ class Guests(Matching):
         return np.array([self._slow[host.running.job.id][table.rows] for host in hosts])
 
 
-def _limit_us(job: JobSpec) -> int:
+def _limit_us(job: api.JobSpec) -> int:
     """Return the longest that a job may take alone: without a limit, its estimate."""
     return job.estimate_us if job.limit_us is None else job.limit_us
 
 
-def _last_us(running: Running, view: View) -> int:
+def _last_us(running: api.Running, view: api.View) -> int:
     """Return when a running job has left its nodes by its own limit, as a manager that knows limits alone plans."""
     by_limit_us = running.start_us + _limit_us(running.job) + running.idle_us
     return max(by_limit_us, view.expected_end(running))
 
 
-def _later_us(host: Tenancy, ratio: float, span_us: float) -> float:
+def _later_us(host: api.Tenancy, ratio: float, span_us: float) -> float:
     """Return how much later a host ends that runs at another ratio for a span, or until its end."""
     together_us = min(span_us, host.left_us * ratio)
     return together_us * (1.0 / host.ratio - 1.0 / ratio)
@@ -407,22 +365,22 @@ def _cost(ranked: tuple[float, int, int, Host, float, float]) -> tuple[float, in
     return ranked[:3]
 
 
-def fit_together(job: JobSpec, other: JobSpec, view: View) -> bool:
+def fit_together(job: api.JobSpec, other: api.JobSpec, view: api.View) -> bool:
     """Tell whether the memory of a node holds both, where the model counts it."""
     model = view.pairs
     if model is None or not model.by_usage or job.usage is None or other.usage is None:
         return True
-    return job.usage[4] + other.usage[4] <= WHOLE_PPM
+    return job.usage[4] + other.usage[4] <= api.WHOLE_PPM
 
 
-def _explain(seat: GroupSeat, gate: Gate) -> None:
+def _explain(seat: api.GroupSeat, gate: api.Gate) -> None:
     """Record for a trace who was asked to pay what, and whose reservation is kept."""
     for own in seat.newcomers:
         facts = {} if gate.reserved is None else {"reserved": gate.reserved}
         seat.view.explain(own.offer.job.id, partial(_facts, own, seat), slowdown=own.tenancy.ratio, **facts)
 
 
-def _facts(own: Newcomer, seat: GroupSeat) -> dict[str, object]:
+def _facts(own: api.Newcomer, seat: api.GroupSeat) -> dict[str, object]:
     hosts = [(host.running, host.tenancy, host.end_us) for host in seat.hosts]
     beside = [(job.job.id, its.ratio, end_us - job.end_us) for job, its, end_us in hosts if its is not None]
     others = [other for other in seat.newcomers if other is not own]
