@@ -52,7 +52,7 @@ OfNas: TypeAlias = Annotated[T, needs.Later(("workload.nas",)), needs.jobs_of("n
 NotNas: TypeAlias = Annotated[T, needs.jobs_of("swf", "lublin", "applications")]  # NAS jobs have their own
 OfApplications: TypeAlias = Annotated[T, needs.Later(("workload.applications",)), needs.jobs_of("applications")]
 Gaps: TypeAlias = Annotated[T, needs.absent("workload.load", refused=True)]
-Demand: TypeAlias = Annotated[tuple[Amount, ...], needs.given("workload.mix")]
+Demand: TypeAlias = Annotated[tuple[Amount, ...], needs.given("workload.mix"), needs.DEMAND_COUNTS]
 OfGrow: TypeAlias = Annotated[T, needs.given("workload.grow")]
 OfProcesses: TypeAlias = Annotated[T, needs.Later(("time_sharing",)), needs.given("time_sharing")]
 OfLomarc: TypeAlias = Annotated[T, needs.models("lomarc"), needs.PAIRED]
