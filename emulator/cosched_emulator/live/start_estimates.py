@@ -95,7 +95,8 @@ class StartEstimates:
         self._scored: deque[Any] = deque(maxlen=MOST)
         self._told: _Told | None = None
         self._trouble = ""  # why there are no estimates of the present state
-        self._record: tuple[int, int | None, float | None] = (0, None, None)
+        # How many estimates have been compared with starts, their median error, and the share of ranges that held.
+        self.record: tuple[int, int | None, float | None] = (0, None, None)
         self._questions: dict[int, _Question] = {}
         self._tickets = 0
 
@@ -131,7 +132,7 @@ class StartEstimates:
                 case "estimates":
                     self._trouble = ""
                     self._told = _Told(message)
-                    self._record = message["record"]
+                    self.record = message["record"]
                 case "trouble":
                     self._trouble = message["text"]
                     self._told = None
@@ -166,7 +167,7 @@ class StartEstimates:
         """Return the estimates of some pending jobs, their age, and on how many draws they rest; also why there are none."""
         told = self._told
         age_s = None if told is None else round((self._live.now_us - told.now_us) / SECOND_US, 6)
-        count, error_us, held = self._record
+        count, error_us, held = self.record
         return {
             "age_s": age_s,
             "draws": None if told is None else told.draws,
@@ -179,11 +180,6 @@ class StartEstimates:
     def kinds(self) -> Mapping[str, int]:
         """Return how many pending jobs have a reason of each kind, of `cosched_emulator.expected_starts.reasons.KINDS`."""
         return {} if self._told is None else self._told.kinds
-
-    @property
-    def record(self) -> tuple[int, int | None, float | None]:
-        """Return how many estimates have been compared with starts, their median error, and the share of ranges that held."""
-        return self._record
 
     # ------------------------------------------------------------ the process
 

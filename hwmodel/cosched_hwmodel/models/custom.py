@@ -110,24 +110,27 @@ class CustomPairs(PairModel):
     __slots__ = (
         "_beside",
         "_both",
-        "_by_seat",
-        "_by_usage",
         "_compete",
         "_knows",
-        "_name",
         "_own",
         "_parts",
         "_slowdown",
         "_slowdown_on",
         "_spread",
+        "by_seat",
+        "by_usage",
+        "name",
     )
+    name: str
+    by_usage: bool
+    by_seat: bool
 
     def __init__(self, name: str, model: object) -> None:
         """``model`` has at least a method ``slowdown(job, other)``."""
         given: Any = model
-        self._name = name
-        self._by_usage = bool(getattr(model, "by_usage", False))
-        self._by_seat = bool(getattr(model, "by_seat", False))
+        self.name = name
+        self.by_usage = bool(getattr(model, "by_usage", False))
+        self.by_seat = bool(getattr(model, "by_seat", False))
         self._slowdown: Callable[..., object] = given.slowdown
         self._slowdown_on: Callable[..., object] = getattr(model, "slowdown_on", super().slowdown_on)
         self._knows = getattr(model, "knows", super().knows)
@@ -138,16 +141,6 @@ class CustomPairs(PairModel):
         self._compete = getattr(model, "compete", super().compete)
         self._beside = getattr(model, "beside", None)
 
-    @property
-    def name(self) -> str:
-        """Return the name by which the model was requested."""
-        return self._name
-
-    @property
-    def by_usage(self) -> bool:
-        """Tell whether the model depends on the jobs' usage of their nodes."""
-        return self._by_usage
-
     def knows(self, job: JobFacts) -> bool:
         """Tell whether anything is known of this job."""
         return bool(self._ask("knows", self._knows, job))
@@ -155,11 +148,6 @@ class CustomPairs(PairModel):
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
         """Return the slowdown of ``job`` beside ``other``; ContentionError for an invalid one."""
         return self._number("slowdown", self._slowdown, job, other)
-
-    @property
-    def by_seat(self) -> bool:
-        """Tell whether the slowdown depends on the hardware threads of the two."""
-        return self._by_seat
 
     def slowdown_on(
         self,
@@ -253,17 +241,13 @@ class CustomPairs(PairModel):
 class _Pairless(PairModel):
     """A belief about any number of jobs on a node that does not speak of pairs: a job is placed by it, and never matched."""
 
-    __slots__ = ("_make", "_name")
+    __slots__ = ("_make", "name")
+    name: str
 
     def __init__(self, name: str, make: Callable[[Mapping[int, JobFacts]], ContentionModel]) -> None:
         """``make`` returns the contention of the given jobs."""
-        self._name = name
+        self.name = name
         self._make = make
-
-    @property
-    def name(self) -> str:
-        """Return the name by which the model was requested."""
-        return self._name
 
     def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - `PairModel`
         """Return False: no job shares its nodes by a match."""
@@ -281,29 +265,24 @@ class _Pairless(PairModel):
 class _CustomContention:
     """A model of nodes of others; its answers are checked."""
 
-    __slots__ = ("_model", "_name")
+    __slots__ = ("_model", "name")
 
     def __init__(self, name: str, model: ContentionModel) -> None:
-        self._name = name
+        self.name = name
         self._model = model
-
-    @property
-    def name(self) -> str:
-        """Return the name by which the model was requested."""
-        return self._name
 
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return the penalty of each load; ContentionError for an invalid one."""
         try:
             penalties = list(self._model.penalties(node, loads))
         except Exception as error:
-            raise ContentionError(self._name, f"penalties: {_text(error)}") from error
+            raise ContentionError(self.name, f"penalties: {_text(error)}") from error
         if len(penalties) != len(loads):
-            raise ContentionError(self._name, f"penalties: expected {len(loads)}, one for each load, got {penalties!r}")
+            raise ContentionError(self.name, f"penalties: expected {len(loads)}, one for each load, got {penalties!r}")
         for load, penalty in zip(loads, penalties, strict=True):
             if not _is_number(penalty) or not LEAST_OWN - 1.0 <= penalty <= MOST_SLOWDOWN:
                 text = f"penalty of job {load.job_id}: expected a number from {LEAST_OWN - 1.0:g} to {MOST_SLOWDOWN:g}"
-                raise ContentionError(self._name, f"{text}, got {penalty!r}")
+                raise ContentionError(self.name, f"{text}, got {penalty!r}")
         return [float(penalty) for penalty in penalties]
 
 

@@ -136,7 +136,7 @@ class Keyring:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.public_file = self.folder / f"{MANAGER}.key"
-        self._public, self._secret = read_secret(self.folder / f"{MANAGER}.key_secret")
+        self.public, self._secret = read_secret(self.folder / f"{MANAGER}.key_secret")
         self._lock = threading.Lock()  # the doorkeeper makes lookups in its own thread
         self._signature: object = None
         self._members: Mapping[bytes, Member] = {}
@@ -148,11 +148,6 @@ class Keyring:
         self.members()
         if self._troubles:
             raise UsageError(self._troubles[0])
-
-    @property
-    def public(self) -> bytes:
-        """Return the manager's public key."""
-        return self._public
 
     def members(self) -> Mapping[bytes, Member]:
         """Return the known members by public key, at most a quarter of a second old."""
@@ -187,7 +182,7 @@ class Keyring:
             raise UsageError(f"expected one of {', '.join(ROLES_OF)} as the domain, got {domain!r}")
         self._start_doorkeeper(socket.context)
         socket.curve_server = True
-        socket.curve_publickey, socket.curve_secretkey = self._public, self._secret
+        socket.curve_publickey, socket.curve_secretkey = self.public, self._secret
         socket.zap_domain = domain.encode()
         socket.zap_enforce_domain = True  # without a doorkeeper no peer is admitted
 
@@ -229,7 +224,7 @@ class Keyring:
             self._troubles += _why_not_ours(folder)
         if self._troubles:
             return {}
-        owners: dict[bytes, list[Path]] = {self._public: [self.public_file]}
+        owners: dict[bytes, list[Path]] = {self.public: [self.public_file]}
         members: dict[bytes, Member] = {}
         for role, path in files:
             problems = _why_not_ours(path)

@@ -71,7 +71,7 @@ class CountedReservation:
 class PlacedReservation:
     """The reservation of any head under any placement: its place at the shadow time, and the machine as it will be then."""
 
-    __slots__ = ("_at_shadow", "_head", "_layers", "_placer", "_planned", "_shortens", "_view", "moved", "refused")
+    __slots__ = ("_at_shadow", "_layers", "_placer", "_planned", "_shortens", "_view", "head", "moved", "refused")
 
     def __init__(self, view: api.View, head: api.Offer, placer: api.Placer, *, shortens: bool = False) -> None:
         """``placer`` is asked for the head's place: the context of the pass, where the search must be paid for.
@@ -97,17 +97,12 @@ class PlacedReservation:
     @property
     def reserved(self) -> int:
         """Return the head."""
-        return self._head.job.id
+        return self.head.job.id
 
     @property
     def shadow_us(self) -> int:
         """Return the shadow time: when the head will start."""
-        return self._head.start_us
-
-    @property
-    def head(self) -> api.Offer:
-        """Return the head's place."""
-        return self._head
+        return self.head.start_us
 
     def with_head(self, snapshot: api.Snapshot) -> api.Snapshot:
         """Return ``snapshot`` with the head among the planned jobs."""
@@ -118,14 +113,14 @@ class PlacedReservation:
     def spare(self, snapshot: api.Snapshot) -> api.Snapshot:
         """Return ``snapshot`` without the threads reserved for the head."""
         if self._layers is None:
-            self._layers = self._view.claim(self._head.runs)
+            self._layers = self._view.claim(self.head.runs)
         return snapshot.without(self._layers)
 
     def may_admit(self, jobs: list[api.JobSpec], free: int) -> list[api.JobSpec]:
         """Quick check before the search for places: return the jobs whose start now, on ``free`` threads, might be admitted."""
         if self._shortens:
             return [job for job in jobs if job.processes <= free]
-        return api.short_or_narrow(jobs, free, self._head.start_us - self._view.now_us, self._extra())
+        return api.short_or_narrow(jobs, free, self.head.start_us - self._view.now_us, self._extra())
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
@@ -137,15 +132,15 @@ class PlacedReservation:
 
     def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
-        held = seat.threads_held(self._head.start_us, self._view)
+        held = seat.threads_held(self.head.start_us, self._view)
         if not any(held):
             return True
         at_shadow = self._at_shadow.without(held)
         sole = seat.sole
-        if sole is not None and _competes(sole.job, self._head.job):
+        if sole is not None and _competes(sole.job, self.head.job):
             return False
         beside = at_shadow if sole is None else self._beside(sole, at_shadow)
-        head = self._placer.offer(self._head.job, beside)
+        head = self._placer.offer(self.head.job, beside)
         if head is None:
             self.refused = True
             return False
@@ -157,19 +152,19 @@ class PlacedReservation:
     def _beside(self, offer: api.Offer, at_shadow: api.Snapshot) -> api.Snapshot:
         """Return the snapshot for the head with ``offer`` there, its demand and its memory."""
         snapshot = at_shadow.with_planned(offer)
-        if not (offer.job.memory_mb and self._head.job.memory_mb):
+        if not (offer.job.memory_mb and self.head.job.memory_mb):
             return snapshot
-        memory = list(snapshot.memory_for(self._head.job))
+        memory = list(snapshot.memory_for(self.head.job))
         for node, processes in api.each_node(offer.runs):
             memory[node] -= processes * offer.job.memory_mb
         return snapshot._replace(memory_mb=memory)
 
     def _extra(self) -> int:
         """Return how many more threads than the head needs are free at its start."""
-        return api.size(self._at_shadow.free) - self._head.job.processes
+        return api.size(self._at_shadow.free) - self.head.job.processes
 
     def _take(self, head: api.Offer) -> None:
-        self._head = head
+        self.head = head
         self._layers = None
         self._planned = api.snapshot_now(self._view).with_planned(head).planned
 
