@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import Final
 
 from cosched_emulator.accounting.accounts import Accounting
@@ -53,9 +52,7 @@ class HistoryCheck:
     def __enter__(self) -> HistoryCheck:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.join()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket as unix
 import time
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any, Final
 
 import zmq
@@ -78,9 +77,7 @@ class ManagerConnection:
     def __enter__(self) -> ManagerConnection:
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
