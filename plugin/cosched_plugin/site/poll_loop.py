@@ -33,7 +33,8 @@ POLL_S: Final = 0.05
 MOST_POLL_S: Final = 5.0
 NOTICE_S: Final = 3.0
 SILENT_S: Final = 0.5  # between two questions that the manager has not answered
-MOST_NEW: Final = 20  # records that are named at once
+MOST_NEW: Final = 20  # records that are named at once with their reason
+MOST_LETTERS: Final = 450  # of the names of others, by their reason
 _FIRST_BACK_OFF_US: Final = 2 * SECOND_US
 _MOST_BACK_OFF_US: Final = 64 * SECOND_US
 
@@ -138,8 +139,15 @@ class Notices:
         new = sorted(now.items() - said.items())
         for key, why in new[:MOST_NEW]:
             self._log(kind, text.format(key, why), level=level, **({"job": key} if isinstance(key, int) else {}))
-        if len(new) > MOST_NEW:
-            self._log(kind, f"{len(new) - MOST_NEW} more like this", level=level)
+        more: dict[str, list[str]] = {}
+        for key, why in new[MOST_NEW:]:
+            more.setdefault(why, []).append(str(key))
+        for why, keys in list(more.items())[:MOST_NEW]:
+            self._log(
+                kind,
+                f"{len(keys)} more like this: {', '.join(keys)[:MOST_LETTERS]}: {why}"[: 2 * MOST_LETTERS],
+                level=level,
+            )
 
 
 class PollLoop:

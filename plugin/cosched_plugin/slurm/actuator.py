@@ -29,7 +29,7 @@ from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.enforcing import BaseActuator
 from cosched_plugin.site.observing import MARK
 from cosched_plugin.site.poll_loop import Clock, Silent
-from cosched_plugin.slurm.cluster import MINUTE_US, Cluster
+from cosched_plugin.slurm.cluster import MINUTE_US, TICK, Cluster
 from cosched_plugin.slurm.dialect import Change, scontrol_words
 from cosched_plugin.slurm.records import SlurmJob
 from cosched_plugin.slurm.rest import Rest, Warned
@@ -37,7 +37,6 @@ from cosched_terminal.console import WARNING, Log
 
 WAIT_S: Final = 25.0
 RESUME_AFTER_US: Final = 2_100_000  # Slurm delays a resume within 2 s of the suspension, and gives no sign of it
-TICK: Final = "tick"  # the name of the jobs whose only use is to wake Slurm's scheduler
 # Without accounting, about half of the changes of a partition are refused whole by an error of something else (24.11, 26.05).
 _STALE: Final = "Resource temporarily unavailable"
 _TRIES: Final = 20

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -42,6 +43,7 @@ from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
 MINUTE_US: Final = 60 * SECOND_US
+TICK: Final = "tick"  # the name of the jobs whose only use is to wake Slurm's scheduler
 HALF_MINUTE_US: Final = 30 * SECOND_US
 CAPABILITIES: Final = Capabilities(
     limit_grain_us=MINUTE_US,
@@ -222,7 +224,8 @@ class Cluster(Manager):
         self._same = Counter((job.user, job.name) for job in jobs if job.state not in ENDED)
         running = Counter(job.array_id for job in jobs if job.array_id and job.state in ON_NODES)
         self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
-        self._limits.look({job.job_id: job for job in jobs if job.state in ON_NODES}, self.records, now_us)
+        on_nodes = {job.job_id: job for job in jobs if job.state in ON_NODES and job.name != TICK}
+        self._limits.look(on_nodes, self.records, now_us)
         self.to_hold.clear()
         self.placed_in.clear()
         self.left = {}
@@ -474,7 +477,8 @@ class Cluster(Manager):
         )
         if not places:
             return _with_layout(spec, self._layout_there(job))
-        layout, nodes = chosen(places, lambda node: self._has_room(_with_layout(spec, places[0].layout), node))
+        like = _with_layout(spec, places[0].layout)
+        layout, nodes = chosen(places, cache(lambda node: self._has_room(like, node)))
         exclusive = (
             spec.exclusive
             # Beside a job whose tasks use all threads of their cores there is room for nobody.

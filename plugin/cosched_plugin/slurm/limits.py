@@ -43,7 +43,7 @@ class Limits:
         if not reason:
             return ""
         until = "its user must change it" if _FOR_EVER.search(reason) else "until a job that counts for it ends"
-        return f"Slurm holds it back for {reason}: {until}"
+        return f"{reason}: {until}"
 
     def due_us(self) -> Iterable[int]:
         """Return when jobs may try again although nothing has ended."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby, product
+from itertools import groupby, islice, product
 from typing import Final, NamedTuple
 
 from cosched_plugin.common.errors import UsageError
@@ -180,7 +180,7 @@ class Places:
             job.reservation, now_s, 60 * job.limit_min if job.limit_min is not None else 1 << 40
         )
         if not nodes:
-            return f"the nodes of partition {partition} are reserved while it would run"
+            return f"partition {partition} has no node for it"
         for option, lacks in _LACKS.items():
             nodes &= ~self._which(partial(lacks, job))
             if not nodes:
@@ -232,7 +232,7 @@ def _limits(partition: SlurmPartition, layout: Layout, per_core: int) -> str:
 
 
 def chosen(places: Sequence[Place], has_room: Callable[[int], bool]) -> tuple[Layout, int]:
-    """Return the layout and the nodes that a job is told of: all places, if it takes one node; else one with room, or the largest."""
+    """Return the layout and the nodes that a job is told of: all places, if it takes one node; else one with room, or the most."""
     first = places[0]
     if first.layout.nodes == 1 and all(place.layout == first.layout for place in places):
         nodes = 0
@@ -241,7 +241,8 @@ def chosen(places: Sequence[Place], has_room: Callable[[int], bool]) -> tuple[La
         return first.layout, nodes
     best, most = first, -1
     for place in places:
-        room = sum(has_room(number) for number in numbers_in(place.nodes))
+        # As many as it takes are enough to know: what a node has left is counted thread by thread.
+        room = sum(1 for _ in islice(filter(has_room, numbers_in(place.nodes)), place.layout.nodes))
         if room >= place.layout.nodes:
             return place.layout, _narrowed(place, has_room)
         if room > most:

@@ -6,15 +6,19 @@ batch and short are b and c, bigmem is b, gpu is g, and g1 is reserved for `cour
 
 from __future__ import annotations
 
+import getpass
 import gzip
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.plugin.slurm.bed import RELEASES, each_slurm
+from tests.plugin.slurm.bed import RELEASES, absent, bed, each_slurm
+from tests.plugin.slurm.enforcing import enforcing
 from tests.plugin.slurm.scripts_corpus import FILE, READERS, SCRIPTS, scripts_of, summary, tried
 
 from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS
@@ -266,7 +270,22 @@ def test_what_no_end_helps_is_its_users_to_change() -> None:
     look(limits, jobs_of("RUNNING", "PENDING"))
     limits.set_aside(2, "QOSMaxWallDurationPerJobLimit", 0)
     assert look(limits, jobs_of("COMPLETED", "PENDING")) == [2]
-    assert limits.words(2) == "Slurm holds it back for QOSMaxWallDurationPerJobLimit: its user must change it"
+    assert limits.words(2) == "QOSMaxWallDurationPerJobLimit: its user must change it"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(absent("24.11")), reason=absent("24.11"))
+def test_jobs_above_a_limit_of_their_qos_cost_one_attempt_each(tmp_path: Path) -> None:
+    with bed("--accounting", slurm="24.11") as one:
+        one.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxJobsPerUser=1")
+        one.run("sacctmgr", "-i", "add", "account", "root", ok=False)
+        one.run("sacctmgr", "-i", "add", "user", getpass.getuser(), "account=root", "qos=normal", ok=False)
+        with enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
+            jobs = [one.submit("-n1", "-t", "5", run_s=4.0) for _ in range(4)]
+            done = one.until(lambda rows: all(rows[job]["job_state"] == "COMPLETED" for job in jobs), 60)
+            assert driver.log.count("has not started in time") <= 3, driver.log
+            gaps = sorted((done[job]["start_time"], done[job]["end_time"]) for job in jobs)
+            assert all(later[0] - before[1] <= 2 for before, later in pairwise(gaps)), gaps
 
 
 @pytest.mark.slow
