@@ -8,6 +8,7 @@
 # after one of the two has ended and another one has come: nothing is asked of slurmctld, and nothing is remembered.
 # Set here which partitions are meant, as in `cosched-plugin slurm --guests co:guest`; several are separated by blanks.
 hosts="co" guests="guest"
+tasks_per_core="" # of a job that does not say it: 1 where SelectTypeParameters has CR_ONE_TASK_PER_CORE
 cpus=/sys/devices/system/cpu # of this node
 
 case " $guests " in *" $SLURM_JOB_PARTITION "*) seat=1 ;; *) seat=0 ;; esac
@@ -27,7 +28,8 @@ for cpu in $(numbers "${mask##*: }"); do
 done
 ((${#threads[@]} > 1)) || exit 0
 # A job whose tasks use all threads of their cores is nobody's host, and keeps these.
-if ((!seat)) && [[ ${SLURM_THREADS_PER_CORE-} != 1 && ${SLURM_HINT-} != nomultithread && ${SLURM_NTASKS_PER_CORE-} != 1 ]]; then
+tasks_per_core=${SLURM_NTASKS_PER_CORE-$tasks_per_core}
+if ((!seat)) && [[ ${SLURM_THREADS_PER_CORE-} != 1 && ${SLURM_HINT-} != nomultithread && $tasks_per_core != 1 ]]; then
     ((${SLURM_CPUS_PER_TASK:-1} % ${#threads[@]} == 0)) || exit 0
 fi
 taskset -cp "${seats#,}" "$SLURM_TASK_PID" >/dev/null # standard output would be read as commands
