@@ -35,7 +35,7 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
-from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets
+from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, with_layout
 from cosched_plugin.slurm.limits import Limits
 from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, numbers_in, ranges_in
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
@@ -476,8 +476,8 @@ class Cluster(Manager):
             priority=(max([place.tier for place in places], default=0) << 33) + (job.priority or -job.nice),
         )
         if not places:
-            return _with_layout(spec, self._layout_there(job))
-        like = _with_layout(spec, places[0].layout)
+            return with_layout(spec, self._layout_there(job))
+        like = with_layout(spec, places[0].layout)
         layout, nodes = chosen(places, cache(lambda node: self._has_room(like, node)))
         exclusive = (
             spec.exclusive
@@ -492,7 +492,7 @@ class Cluster(Manager):
             memory_mbs, network_mbs, disk_mbs = [-(-each * job.tasks // layout.total) for each in spec.demand]
             spec = spec._replace(demand=(memory_mbs, network_mbs, disk_mbs))
         every = nodes == (1 << len(self.names)) - 1
-        return _with_layout(spec, layout)._replace(exclusive=exclusive, eligible=() if every else ranges_in(nodes))
+        return with_layout(spec, layout)._replace(exclusive=exclusive, eligible=() if every else ranges_in(nodes))
 
     def _takes_all_memory(self, job: SlurmJob) -> bool:
         return self._counts_memory and not (job.memory_per_cpu or job.memory_per_node or job.memory_per)
@@ -537,18 +537,6 @@ def _nodes_in(runs: Iterable[Run]) -> int:
     for first, count, _, _ in runs:
         found |= ((1 << count) - 1) << first
     return found
-
-
-def _with_layout(spec: JobSpec, layout: Layout) -> JobSpec:
-    """Return a description with what a layout says."""
-    return spec._replace(
-        processes=layout.total,
-        ppn_min=layout.processes,
-        ppn_max=layout.processes,
-        threads_per_process=layout.cores,
-        memory_mb=layout.memory_mb,
-        resources=layout.resources,
-    )
 
 
 def _line(why: str) -> str:

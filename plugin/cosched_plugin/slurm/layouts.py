@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cosched_plugin.protocol.messages import Amounts
+from cosched_plugin.protocol.messages import Amounts, JobSpec
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 
 
@@ -136,3 +136,15 @@ def needs_sockets(job: SlurmJob, node: SlurmNode) -> bool:
     """Return whether it matters which cores of a node a job gets: then it fits for sure on an idle one alone."""
     bound = 0 < job.tasks_per_socket * job.width < node.cores_per_socket
     return bound or bool(job.sockets or job.cores_per_socket or job.per_socket)
+
+
+def with_layout(spec: JobSpec, layout: Layout) -> JobSpec:
+    """Return a description with what a layout says."""
+    return spec._replace(
+        processes=layout.total,
+        ppn_min=layout.processes,
+        ppn_max=layout.processes,
+        threads_per_process=layout.cores,
+        memory_mb=layout.memory_mb,
+        resources=layout.resources,
+    )
