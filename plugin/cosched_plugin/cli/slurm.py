@@ -51,10 +51,10 @@ def slurm(
         "Jobs on a core. [default: 2 if the policy pairs jobs and the partitions let it, else 1]",
         click.IntRange(1, 2),
     ),
-    tick_partition: str = option(
+    tick_partition: str | None = option(
         "--tick PARTITION",
-        "A partition with an unused node, to wake Slurm's scheduler after placements.",
-        default="tick",
+        "A partition with an unused node, for jobs that wake Slurm's scheduler after placements. "
+        "[default: tick; with slurmdbd none, since these jobs are in its accounts]",
     ),
     mode: str = option(
         "--mode",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 import time
+from collections.abc import Container
 from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
@@ -51,6 +52,9 @@ class Tools(Protocol):
     def scontrol(self, *arguments: str) -> Outcome:
         """Run scontrol; return why it was refused, or that nobody knows."""
 
+    def kept(self) -> Container[int]:
+        """Return the jobs that operators hold, by Slurm's numbers."""
+
     def tick(self) -> None:
         """Let Slurm look at its queue now: without that it does so once a second."""
 
@@ -84,10 +88,23 @@ class Commands:
         words = f"scontrol {' '.join(arguments)}: {(done.stderr or done.stdout).strip()[:300]}"
         return Unsettled(words) if _SILENT.search(words) else words
 
+    def kept(self) -> Container[int]:
+        """Ask squeue within `WAIT_S`; where it does not answer, none is known."""
+        try:
+            done = subprocess.run(
+                ["squeue", "-h", "-a", "-t", "PD", "-o", "%A %r"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=WAIT_S, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return ()
+        return {
+            int(number) for number in re.findall(r"^(\d{1,10}) JobHeldAdmin$", done.stdout, re.ASCII | re.MULTILINE)
+        }
+
     def tick(self) -> None:
         """Have an allocation that ends at once, without waiting: when its node has run the Epilog, Slurm looks at its queue."""
         self._ticks = [tick for tick in self._ticks if tick.poll() is None]
-        if self._partition is None or len(self._ticks) > 3:
+        if self._partition is None or len(self._ticks) > 1:
             return
         # The explicit priority is needed: the test for the top priority spans all partitions.
         size = ("-N1", "-n1", "-t1")
@@ -115,6 +132,7 @@ class SlurmActuator(BaseActuator):
         self._cluster = cluster
         self._rest = cluster.polls.rest
         self._tools = tools
+        self._kept: Container[int] | None = None  # jobs that operators hold, where the last poll may not show that
         self._resumes: dict[int, int] = {}  # resumptions that are due later, by job
 
     def _carry_out(self, action: Action) -> Outcome:
@@ -144,6 +162,9 @@ class SlurmActuator(BaseActuator):
         job = self._cluster.records.get(start.job_id)
         if job is None or job.state not in WAITING:
             return f"it is {'gone' if job is None else job.state}, not waiting"
+        if self._is_kept(job):
+            self._touch(start.job_id)
+            return "an operator holds it"
         nodes, partition = self._cluster.names_of(start), self._cluster.partition_for(start)
         if partition is None:
             return "there is a job of either partition on its nodes"
@@ -164,6 +185,12 @@ class SlurmActuator(BaseActuator):
         elif isinstance(outcome, Warned):  # it may have been released without its list
             self._undo(start)
         return outcome
+
+    def _is_kept(self, job: SlurmJob) -> bool:
+        """Return whether an operator holds a job: its record may be older than that."""
+        if self._kept is None and self._rest.list.follows:
+            self._kept = self._tools.kept()
+        return self._kept is not None and job.job_id in self._kept
 
     def _place_together(self, group: StartTogether) -> Outcome:
         """Place all jobs of a group: one that is refused takes the others with it, as far as Slurm answers."""
@@ -230,6 +257,7 @@ class SlurmActuator(BaseActuator):
 
     def follow_up(self) -> None:
         """Resume the jobs that could not be resumed so soon after their suspension, and hold those that Slurm has requeued."""
+        self._kept = None
         for job_id in [job_id for job_id, due_us in self._resumes.items() if due_us <= self._clock.now_us()]:
             del self._resumes[job_id]
             problem = self._command("resume", job_id)

@@ -21,7 +21,7 @@ from cosched_plugin.site.observing import JobLog, Observer
 from cosched_plugin.site.poll_loop import Clock, connect, only_process, run
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
-from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.cluster import TICK, Cluster
 from cosched_plugin.slurm.dialect import MET, Change
 from cosched_plugin.slurm.pairing import share_of, shown
 from cosched_plugin.slurm.probe import probe
@@ -90,7 +90,13 @@ class Asked(NamedTuple):
 
 
 def enforce(
-    asked: Asked, state: str, tick_partition: str, trace_file: str | None, record_file: str | None, *, set_aside: bool
+    asked: Asked,
+    state: str,
+    tick_partition: str | None,
+    trace_file: str | None,
+    record_file: str | None,
+    *,
+    set_aside: bool,
 ) -> int:
     """Enforce until a signal; return the exit code."""
     log, clock = asked.log, Clock()
@@ -103,9 +109,9 @@ def enforce(
         record = None if record_file is None else open_things.enter_context(TraceFile(record_file, at_once=True)).write
         if asked.token is not None and (why := _ordinary(asked.token.user)):
             log("ordinary-user", why, level=WARNING)
-        ticks = tick_partition if _show("partition", tick_partition) else None
+        ticks = _tick_partition(tick_partition)
         if ticks is None:
-            log("no-tick", f"there is no partition {tick_partition}: starts may take a second longer")
+            log("no-tick", "no short jobs wake Slurm: starts may take a second longer")
         tools = Commands(ticks)
         open_things.callback(tools.close)
         make: SchedulerFactory = partial(asked.choice.scheduler, trace=trace, models=asked.models)
@@ -229,6 +235,13 @@ def site_of(file: str | None, partitions: tuple[str, ...], guests: tuple[str, ..
     if not site.partitions:
         raise UsageError("whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file")
     return site
+
+
+def _tick_partition(wanted: str | None) -> str | None:
+    """Return the partition for the jobs that wake Slurm; None: there is none, or their records would fill the site's accounts."""
+    accounts = "slurmdbd" in shown(_show("config")).get("AccountingStorageType", "")
+    name = wanted or ("" if accounts else TICK)
+    return name if name and _show("partition", name) else None
 
 
 def _ordinary(user: str) -> str:

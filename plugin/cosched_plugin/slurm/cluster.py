@@ -43,7 +43,7 @@ from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
 MINUTE_US: Final = 60 * SECOND_US
-TICK: Final = "tick"  # the name of the jobs whose only use is to wake Slurm's scheduler
+TICK: Final = "tick"  # the name of the jobs whose only use is to wake Slurm's scheduler, and of their partition
 HALF_MINUTE_US: Final = 30 * SECOND_US
 CAPABILITIES: Final = Capabilities(
     limit_grain_us=MINUTE_US,

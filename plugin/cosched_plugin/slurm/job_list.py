@@ -59,6 +59,11 @@ class JobList:
                 return list(self._rows.values()) if changed else None
         return self._list(now_s, dialect, whole=whole or dear)
 
+    @property
+    def follows(self) -> bool:
+        """Tell whether records may be older than the last answer, but for the states in them."""
+        return bool(self._latest)
+
     def forget(self) -> None:
         """Ask for all jobs the next time."""
         self._whole_s = float("-inf")
@@ -128,10 +133,11 @@ class JobList:
         ended = set() if self.follows_ends else {number for number in moved if self._end(number, states[number], now_s)}
         known.update((number, states[number]) for number in ended)
         single = [number for number in moved if number not in ended]
-        if len(single) * self._alone_took_s > self._whole_took_s:
-            return None
         # Those that have begun come last: the driver knows where, and they may have ended before there is time to look.
-        single.sort(key=lambda number: (number not in self._touched and not _waits(states[number]), number))
+        urgent = {number for number in single if number in self._touched or _waits(states[number])}
+        if len(urgent) * self._alone_took_s > self._whole_took_s:
+            return None
+        single.sort(key=lambda number: (number not in urgent, number))
         try:
             for number in single:
                 if time.monotonic() > begun + self.took_s + TURN_S:

@@ -88,6 +88,9 @@ class Recorded:
         self.rows.append({"scontrol": arguments, "outcome": outcome})
         return outcome
 
+    def kept(self) -> set[int]:
+        return set()
+
     def tick(self) -> None:
         self.commands.tick()
 

@@ -41,6 +41,7 @@ from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.poll_loop import Clock, connect, only_process, wait, wake_socket
 from cosched_plugin.site.store import Store
+from cosched_plugin.slurm import job_list
 from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster, task_number
 from cosched_plugin.slurm.rest import Polls, Rest
@@ -66,6 +67,7 @@ class Slurm:
         self.questions: list[str] = []  # about jobs
         self.answers: dict[str, Reply] = {}  # by target, instead of accepting
         self.refuses: set[str] = set()  # verbs of scontrol
+        self.kept_jobs: set[int] = set()  # by operators
         self.stubborn = False
         self.begins = False  # a job 1 that waits, just before it is changed
         self.now_s = 1_000_000.0
@@ -112,6 +114,9 @@ class Slurm:
     def scontrol(self, *arguments: str) -> Outcome:
         self.asked.append(arguments)
         return "refused" if arguments[0] in self.refuses else None
+
+    def kept(self) -> set[int]:
+        return self.kept_jobs
 
     def tick(self) -> None:
         self.asked.append(("tick",))
@@ -289,6 +294,26 @@ def test_a_job_that_has_begun_since_the_last_poll_is_neither_held_nor_refused(st
     assert [type(event) for event in told.events[-1]] == ([JobEnded] if state == "COMPLETED" else [JobStarted])
     go_on(one, slurm, 9.0)
     assert slurm.asked == []
+
+
+def test_an_operators_hold_that_no_list_shows_yet_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two lists of all jobs the states alone are asked for, and a pending job is pending, whoever holds it."""
+    monkeypatch.setattr(job_list, "DEAR_S", -1.0)
+    monkeypatch.setattr(job_list, "WHOLE_S", 30.0)
+    slurm = Slurm({"job_id": 1}, {"job_id": 2})
+    one = enforcer_of(slurm, Told([], [start(1), start(2, 1)]), tmp_path, "v0.0.44")
+    assert isinstance(one.actuator, SlurmActuator)
+    one.actuator._cluster.polls.rest.list._whole_took_s = 1.0  # single jobs are cheaper
+    slurm.jobs[1]["state_reason"] = "JobHeldAdmin"
+    slurm.kept_jobs = {1}
+    slurm.jobs[3] = {**PLAIN, "job_id": 3, "job_state": "PENDING", "state_reason": "JobHeldUser"}
+    slurm.now_s += 1.0
+    one.turn()
+    assert [asked for asked in slurm.asked if asked != ("tick",)] == [
+        ("job/2", {"required_nodes": ["n1"], "hold": False})
+    ]
+    assert slurm.questions[-3:] == ["jobs/state", "job/1", "job/2"]  # after the refusal
+    assert one.actuator._cluster.records[1].held == "admin"
 
 
 def test_a_job_that_begins_while_it_is_taken_back_is_released_again(tmp_path: Path) -> None:

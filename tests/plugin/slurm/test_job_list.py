@@ -131,8 +131,8 @@ def test_a_list_is_asked_for_where_single_jobs_would_take_longer() -> None:
     slurm = Slurm(j1="PENDING", j2="PENDING")
     rest = follower(slurm)
     rest.list._alone_took_s = 0.6
-    slurm.states |= {1: "RUNNING", 2: "RUNNING"}
-    assert told(rest, 1.0) == {1: "RUNNING", 2: "RUNNING"}
+    slurm.states |= {3: "PENDING", 4: "PENDING"}
+    assert told(rest, 1.0) == dict.fromkeys((1, 2, 3, 4), "PENDING")
     assert slurm.asked == ["jobs/state", "jobs/state", "jobs"]
 
 

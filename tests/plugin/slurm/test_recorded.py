@@ -270,6 +270,9 @@ class NoTools:
         self.commands.append(arguments)
         return None
 
+    def kept(self) -> set[int]:
+        return set()
+
     def tick(self) -> None:
         pass
 
@@ -381,6 +384,9 @@ class Repeated:
         assert list(arguments) == row["scontrol"], self.next
         outcome = row["outcome"]
         return Unsettled(*outcome) if isinstance(outcome, list) else outcome
+
+    def kept(self) -> set[int]:
+        return set()
 
     def tick(self) -> None:
         pass
