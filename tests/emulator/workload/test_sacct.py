@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.plugin.slurm.bed import RECORDED, bed, missing, needs_recordings
+from tests.plugin.slurm.bed import RECORDED, bed, needs_recordings, on_each_slurm
 
 from cosched_emulator import simulate
 from cosched_emulator.errors import EmulatorError
@@ -129,9 +129,9 @@ def test_the_folder_is_a_scenario(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(missing("slurmdbd", "mariadbd", "sacct")), reason="no Slurm with accounting")
-def test_the_printed_line_works_with_a_real_slurm(tmp_path: Path) -> None:
-    with bed("--accounting") as one:
+@on_each_slurm("slurmdbd", "mariadbd", "sacct")
+def test_the_printed_line_works_with_a_real_slurm(tmp_path: Path, slurm: str) -> None:
+    with bed("--accounting", slurm=slurm) as one:
         one.run("sbatch", "-p", "co", "-n2", "-t", "2", "-J", "a|b", "--wrap", "sleep 0.1\nsleep 0.1")
         one.run("sbatch", "-p", "co", "--array=0-2", "-n1", "--wrap", "sleep 0.1")
         dump = tmp_path / "jobs.txt"

@@ -33,9 +33,9 @@ def missing(*more: str) -> list[str]:
     return [name for name in (*NEEDED, *more) if shutil.which(name, path=PATH) is None]
 
 
-def absent(release: str) -> str:
-    """Return why there is no Slurm of a release; nothing if it is installed or has been fetched."""
-    if not missing():
+def absent(release: str, *more: str) -> str:
+    """Return why there is no Slurm of a release, with some more programs; nothing if it is installed or has been fetched."""
+    if not missing(*more):
         said = subprocess.run(
             ["slurmctld", "-V"], env={"PATH": PATH}, capture_output=True, text=True, timeout=20, check=False
         )
@@ -45,14 +45,16 @@ def absent(release: str) -> str:
     return kept.stderr.strip() if kept.returncode else ""
 
 
-each_slurm = pytest.mark.parametrize(
-    "slurm",
-    [
-        pytest.param(release, marks=pytest.mark.skipif(bool(why), reason=why))
-        for release in RELEASES
-        for why in [absent(release)]
-    ],
-)
+def on_each_slurm(*more: str) -> pytest.MarkDecorator:
+    """Return what makes a test run on each release that is at hand, with some more programs; it is the argument `slurm`."""
+    whys = {release: absent(release, *more) for release in RELEASES}
+    return pytest.mark.parametrize(
+        "slurm",
+        [pytest.param(release, marks=pytest.mark.skipif(bool(why), reason=why)) for release, why in whys.items()],
+    )
+
+
+each_slurm = on_each_slurm()
 needs_slurm = pytest.mark.skipif(bool(missing()), reason=f"not installed: {', '.join(missing())}")
 needs_recordings = pytest.mark.skipif(not RECORDED.is_dir(), reason="no recordings of a Slurm beside the tree")
 
