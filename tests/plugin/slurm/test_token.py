@@ -205,3 +205,25 @@ def test_a_host_that_is_not_there_is_silence() -> None:
     with pytest.raises(Silent, match="ConnectionRefusedError"):
         rest.jobs(1e9)
     assert isinstance(rest.change("1", Change()), str)  # it was not sent
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept_by", "partitions", "used"),
+    [
+        (None, "accounting_storage/none", ("tick",), "tick"),
+        (None, "(null)", (), None),
+        (None, "accounting_storage/slurmdbd", ("tick",), None),  # their records would fill the accounts
+        ("wake", "accounting_storage/slurmdbd", ("tick", "wake"), "wake"),  # as is asked for
+        ("wake", "accounting_storage/none", ("tick",), None),
+    ],
+)
+def test_jobs_that_wake_slurm_stay_out_of_accounts(
+    wanted: str | None, kept_by: str, partitions: tuple[str, ...], used: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def show(*words: str) -> str:
+        if words == ("config",):
+            return f"AccountingStorageType   = {kept_by}\n"
+        return f"PartitionName={words[1]} AllowGroups=ALL" if words[1] in partitions else ""
+
+    monkeypatch.setattr(adapter, "_show", show)
+    assert adapter._tick_partition(wanted) == used
