@@ -9,7 +9,9 @@ from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 
+import pytest
 from tests.plugin.slurm.bed import PACKAGES, PORTS, SCRIPT, Bed, bed, each_slurm, free_ports
+from tests.processes import environment, run_python
 
 ANY = {"00000000", "0" * 32}  # the address of all interfaces, in /proc/net
 
@@ -121,6 +123,18 @@ def test_nodes_and_lines_of_ones_own_take_the_place_of_the_beds(slurm: str, tmp_
         one.script("down")
         one.up("--port", str(free_ports(PORTS)), "--conf", "", "--node-shape", "1x4x2", "--nodes", "2")
         assert one.run("sinfo", "-h", "-o", "%N %X%Y%Z", "-p", "co").strip() == "n[0-1] 142"
+
+
+@each_slurm
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can let slurmctld be another user")
+def test_without_tokens_slurmrestd_serves_root_where_slurmctld_is_another_user(slurm: str) -> None:
+    with bed("--slurm-user", "daemon", "--rest-auth", "local", "--nodes", "2", slurm=slurm) as one:
+        job = one.submit("-n1", run_s=0.1)
+        env = environment(**one.told)
+        ran = run_python("-m", "cosched_plugin", "slurm", "release-all", *one.way, "--partition", "co", env=env)
+        assert (ran.code, ran.out) == (0, f"job {job}: released\n"), ran.err
+        one.until(lambda jobs: jobs[job]["job_state"] == "COMPLETED", 20)
+        assert Path(f"/proc/{(one.folder / 'pids' / 'slurmctld.pid').read_text().strip()}").stat().st_uid == 1
 
 
 def test_a_slurm_that_cannot_be_had_is_refused_in_words(tmp_path: Path) -> None:
