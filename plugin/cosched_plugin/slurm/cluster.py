@@ -433,8 +433,8 @@ class Cluster(Manager):
     def _as_asked(self, number: int, job: SlurmJob) -> SlurmJob:
         """Return a pending job as its user asked for it, whatever a placement has changed."""
         placed = self._placed.get(number)
-        if placed is not None and job.held and job.required not in (placed.pinned, placed.required):
-            del self._placed[number]  # its user has changed it since
+        if placed is not None and job.held and (job.required != placed.pinned or placed.pinned == placed.required):
+            del self._placed[number]  # it has been taken back: what Slurm shows is what its user asks for now
             placed = None
         if placed is not None:
             return job._replace(partition=placed.partition, required=placed.required)
@@ -483,12 +483,11 @@ class Cluster(Manager):
             spec.exclusive
             # Beside a job whose tasks use all threads of their cores there is room for nobody.
             or (self.share > 1 and not layout.own_cores)
-            or any(needs_sockets(job, self._places.nodes[node]) for node in islice(numbers_in(nodes), 1))
+            or needs_sockets(job, self._places.nodes[next(numbers_in(nodes))])
             or any(self._places.alone(place.partition) for place in places)
         )
-        if (
-            known is None and spec.demand is not None and layout.total < job.tasks
-        ):  # a core, or a node, has several tasks
+        # A process has several tasks: it is a core, or a node.
+        if known is None and spec.demand is not None and layout.total < job.tasks:
             memory_mbs, network_mbs, disk_mbs = [-(-each * job.tasks // layout.total) for each in spec.demand]
             spec = spec._replace(demand=(memory_mbs, network_mbs, disk_mbs))
         every = nodes == (1 << len(self.names)) - 1

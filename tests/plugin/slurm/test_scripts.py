@@ -21,8 +21,9 @@ from tests.plugin.slurm.bed import RELEASES, absent, bed, each_slurm
 from tests.plugin.slurm.enforcing import enforcing
 from tests.plugin.slurm.scripts_corpus import FILE, READERS, SCRIPTS, scripts_of, summary, tried
 
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS
-from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec
+from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec, Run, StartJob
 from cosched_plugin.site.books import Books
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.limits import RETRY_US, Limits
@@ -176,6 +177,24 @@ def test_a_held_job_of_another_partition_is_named() -> None:
     assert nodes_of(cluster, told[both]) == ""  # all of them
     running = [job._replace(state="RUNNING", held="", nodes=("g0",)) for job in polls.jobs if job.job_id == other]
     assert seen(polls_of("24.11", jobs=running), partitions=("batch",))[2] == {}
+
+
+def test_what_a_placement_changes_is_given_back_unless_its_user_has_changed_it_since() -> None:
+    polls = polls_of("24.11", "c -p bigmem,short -n4 -t 60")
+    cluster, told, _ = seen(polls)
+    (job,), node = polls.jobs, cluster.names.index("c0")
+    start = StartJob(job.job_id, (Run(node, 1, ThreadMask(15), 4),), told[job.job_id].estimate_us)
+    assert cluster.partition_for(start) == "short"  # the one with that node
+    cluster.pins(start)
+    books, placed = Books(cluster.machine), {"partition": "short", "required": ("c0",)}
+    for changed, asked in (
+        ({**placed, "held": ""}, "bigmem,short"),
+        ({**placed, "held": "user"}, "bigmem,short"),  # held again, and not given back yet
+        ({"partition": "batch", "held": "user"}, "batch"),
+    ):
+        polls.jobs = [job._replace(**changed)]
+        cluster.snapshot((job.submit_s + 9) * 1_000_000, books)
+        assert cluster.asked(job.job_id)[:2] == (asked, ())
 
 
 def test_a_reservation_keeps_its_nodes_from_jobs_that_would_meet_it() -> None:
