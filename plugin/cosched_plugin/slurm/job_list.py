@@ -132,6 +132,7 @@ class JobList:
         moved = [number for number, words in states.items() if known.get(number) != words or number in self._touched]
         ended = set() if self.follows_ends else {number for number in moved if self._end(number, states[number], now_s)}
         known.update((number, states[number]) for number in ended)
+        self._touched -= ended
         single = [number for number in moved if number not in ended]
         # Those that have begun come last: the driver knows where, and they may have ended before there is time to look.
         urgent = {number for number in single if number in self._touched or _waits(states[number])}
@@ -164,7 +165,7 @@ def _waits(states: Sequence[tuple[str, tuple[str, ...]]]) -> bool:
 
 
 def _states_of(rows: Sequence[Any] | None) -> States | None:
-    """Return the states of all jobs; None where they cannot be told."""
+    """Return the states of all jobs; None where they cannot be told, or there are none: the list must say so."""
     found: States = {}
     try:
         for row in rows or ():
@@ -174,4 +175,4 @@ def _states_of(rows: Sequence[Any] | None) -> States | None:
             found.setdefault(int(name[1]), []).append((name[2], tuple(words_of(row["state"]))))
     except ODD:
         return None
-    return found
+    return found or None

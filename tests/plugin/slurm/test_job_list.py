@@ -80,6 +80,7 @@ def test_only_what_has_another_state_is_asked_for() -> None:
     assert told(rest, 3.0) == {1: "RUNNING", 2: "TIMEOUT", 3: "COMPLETED", 5: "PENDING"}
     assert slurm.asked == ["jobs/state"]  # that it has ended is all
     rest.list.touch(1)
+    rest.list.touch(2)
     rest.list.touch(77)  # nobody knows it
     assert told(rest, 4.0) is not None
     assert told(rest, 5.0) is None
@@ -138,7 +139,7 @@ def test_a_list_is_asked_for_where_single_jobs_would_take_longer() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    ['[7]', '[{"job_id": 7, "state": ["PENDING"]}]', '[{"job_id": "7"}]', '[{"job_id": "9999999999999", "state": []}]', '[[]]',
+    ['[7]', '[{"job_id": 7, "state": ["PENDING"]}]', '[{"job_id": "7"}]', '[{"job_id": "9999999999999", "state": []}]', '[[]]', '[]',
      '[{"job_id": "7+1", "state": ["PENDING"]}]', f'[{{"job_id": "{"9" * 9999}", "state": 1}}]', "null", "{}"],
 )  # fmt: skip
 def test_states_that_cannot_be_told_cost_a_list(rows: str) -> None:
