@@ -1,23 +1,26 @@
 """How far the emulator is from a real Slurm: the same jobs on the test bed and in the emulator.
 
-    python -m tests.plugin.slurm.fidelity run SEED POLICY KIND    150 jobs on a test bed, about four minutes
+    python -m tests.plugin.slurm.fidelity run SEED POLICY KIND [RELEASE]    150 jobs on a test bed, about four minutes
 
-KIND is nodes (whole ones), long (the same jobs, eight times as long: half an hour), cores, or minutes: whole nodes, of which only
-limits in whole minutes are known. POLICY may be backfill: Slurm's own sched/backfill, which knows limits alone.
+KIND is nodes (whole ones), long (the same jobs, eight times as long: half an hour), cores, minutes (whole nodes, of which only limits
+in whole minutes are known), or defaults: nodes, on a Slurm with sched/backfill and priority/multifactor as they come, and with jobs of
+others in a partition of the same nodes that is not ours. POLICY may be backfill: Slurm's own, which knows limits alone.
     python -m tests.plugin.slurm.fidelity report    the table of docs/results/slurm.md, from the stored runs
 
-A run is stored in recorded/fidelity: for each job what it was, and when it was submitted, seen, decided, started, ended, and seen to
-have ended; starts and ends by the job's own clock.
+A run is stored in recorded/fidelity, in a folder for each release but the oldest: for each job what it was, and when it was submitted,
+seen, decided, started, ended, and seen to have ended; starts and ends by the job's own clock.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import math
 import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,7 +34,10 @@ from tests.processes import run_python
 from cosched_plugin.protocol.messages import JobEnded, JobSubmitted, StartJob, StartTogether
 
 FOLDER = Path(__file__).parent / "recorded" / "fidelity"
+OLDEST: Final = "22.05"
 COUNT: Final = 150
+OTHERS: Final = 5  # to each fifth job there is one of others
+DEFAULTS: Final = "SchedulerType=sched/backfill\nSchedulerParameters=\nPriorityType=priority/multifactor\n"
 DRAWS: Final = 10
 LONGER: Final = 8
 NODES: Final = 8
@@ -104,15 +110,18 @@ def jobs_of(seed: int, kind: str, policy: str) -> list[tuple[float, int, int, st
     return found
 
 
-def run(seed: int, policy: str, kind: str) -> Path:
+def run(seed: int, policy: str, kind: str, release: str = OLDEST) -> Path:
     """Run the jobs of a seed, and store what happened."""
-    scheduler = ("--scheduler", "backfill") if policy == "backfill" else ()
+    scheduler: tuple[str, ...] = ("--scheduler", "backfill") if policy == "backfill" else ()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        one = stack.enter_context(bed("--min-job-age", "6000", *scheduler))
+        if kind == "defaults":
+            (folder / "part.conf").write_text(DEFAULTS)
+            scheduler = ("--conf", str(folder / "part.conf"))
+        one = stack.enter_context(bed("--min-job-age", "6000", *scheduler, slurm=release))
         (folder / "site.toml").write_text(SITE if policy == "lomarc-r" else "")
-        options = ("--policy", policy, "--guests", "co:guest", "--site", str(folder / "site.toml"))
-        driver = None if scheduler else stack.enter_context(enforcing(one, folder, *options))
+        options = ("--policy", policy, "--guests", "co:guest", "--site", str(folder / "site.toml"), "--log-json")
+        driver = None if policy == "backfill" else stack.enter_context(enforcing(one, folder, *options))
         told: dict[int, tuple[int, int, str, float, float, float]] = {}
         time.sleep(3)  # slurmctld's first seconds are slower
         zero = time.time()
@@ -130,14 +139,19 @@ def run(seed: int, policy: str, kind: str) -> Path:
             ]
             comment = {"usage": USAGES[use]} | ({} if kind == "minutes" else {"estimate_s": estimate_s})
             # Slurm itself must not let two jobs share a node
-            where: dict[str, Any] = {"held": False, "partition": "ex"} if scheduler else {}
+            where: dict[str, Any] = {"held": False, "partition": "ex"} if policy == "backfill" else {}
             job = one.submit(*layout, script=stamped(one, f"sleep {run_s}"), comment=comment, **where)
             told[job] = (nodes, per_node, use, run_s, estimate_s, time.time() - zero)
+            if kind == "defaults" and len(told) % OTHERS == 0:
+                one.submit("-N", "1", "-n", "4", "-t", "1", run_s=run_s, partition="shr", held=False)
         one.until(lambda jobs: all(jobs[job]["job_state"] == "COMPLETED" for job in told), 900)
         time.sleep(1)
         rows = rows_of(one, [] if driver is None else driver.records, told, zero)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    file = FOLDER / f"{policy}-{kind}-{seed}.csv"
+        if driver is not None:
+            events = Counter(json.loads(line)["event"] for line in driver.log.splitlines() if line.startswith("{"))
+            print({event: events[event] for event in ("placed", "refused", "withdrawn", "unsettled", "silent")})
+    file = (FOLDER if release == OLDEST else FOLDER / release) / f"{policy}-{kind}-{seed}.csv"
+    file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "w", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -274,8 +288,9 @@ def compare(file: Path, calibration: Sequence[Row], folder: Path) -> Compared:
         drawn.append(mean_wait(rows, emulated(rows, policy, own_lags(rows, lags, folder), folder / f"draw-{draw}")))
     latencies = sorted(1000 * (row.started - row.decided) for row in rows)
     late = latencies[int(0.95 * (len(latencies) - 1))]
+    name = file.stem if file.parent == FOLDER else f"{file.stem}, {file.parent.name}"
     return Compared(
-        file.stem, real, differences[0], differences[1], differences[2], max(abs(runs[2][row.job] - row.started) for row in rows),
+        name, real, differences[0], differences[1], differences[2], max(abs(runs[2][row.job] - row.started) for row in rows),
         (len(turned), turned[0][1] if turned else 0, turned[0][0] if turned else 0.0), 100 * statistics.stdev(drawn) / real,
         (statistics.median(latencies), late),
     )  # fmt: skip
@@ -292,7 +307,7 @@ def own_lags(rows: Sequence[Row], lags: Sequence[tuple[float, ...]], folder: Pat
 def report() -> list[Compared]:
     """Compare all stored runs; each is given the constant latencies of the run of its policy before it, the first those of the last."""
     found = []
-    files = sorted(file for file in FOLDER.glob("*.csv") if not file.stem.startswith("backfill"))
+    files = sorted(file for file in FOLDER.rglob("*.csv") if not file.stem.startswith("backfill"))
     for policy in sorted({file.stem.rpartition("-")[0].rpartition("-")[0] for file in files}):
         mine = [file for file in files if file.stem.startswith(policy)]
         for place, file in enumerate(mine):
@@ -320,6 +335,6 @@ def table(compared: Sequence[Compared]) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1] == "run":
-        print(run(int(sys.argv[2]), sys.argv[3], sys.argv[4]))
+        print(run(int(sys.argv[2]), *sys.argv[3:]))
     else:
         print(table(report()))
