@@ -83,7 +83,9 @@ def test_every_preset_has_the_machine_it_is_made_for() -> None:
         ),  # their tables of co-runs are files
         **dict.fromkeys(("lc", "lct", "rua"), "rua-4way"),
         **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "batch"), "lomarc-ht"),
-        **dict.fromkeys(("easy-shortest", "lomarc-u1-shortest", "symbiosis", "symbiosis-express"), "lomarc-ht"),
+        **dict.fromkeys(
+            ("easy-shortest", "lomarc-u1-shortest", "symbiosis", "guests", "symbiosis-express"), "lomarc-ht"
+        ),
         **dict.fromkeys(("easy-suspending", "easy-suspending-unreserved"), "lomarc-ht"),
         "lomarc-n": "lomarc-standard",
         **dict.fromkeys(("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), "g-lomarc-2x2"),

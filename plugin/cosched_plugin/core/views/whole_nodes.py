@@ -31,7 +31,16 @@ class Occupancy(NamedTuple):
 class WholeNodesView(View):
     """A view in which ``free`` means the first threads of the cores of empty nodes."""
 
-    __slots__ = ("_alike", "_empty_nodes", "_free", "_free_key", "_free_threads", "_nodes_availability", "_nodes_key")
+    __slots__ = (
+        "_alike",
+        "_counts",
+        "_empty_nodes",
+        "_free",
+        "_free_key",
+        "_free_threads",
+        "_nodes_availability",
+        "_nodes_key",
+    )
 
     def __init__(self, view: View) -> None:
         super().__init__(view._state, view.trace)
@@ -42,6 +51,8 @@ class WholeNodesView(View):
         self._nodes_key: object = None
         self._empty_nodes: NodeTable | None = None
         classes = view.machine.classes
+        # With one core each a number of threads decides what fits.
+        self._counts_threads = not view.machine.filled and all(item.cores == 1 for item in classes)
         # Cores of each node, where all nodes have as many; else 0.
         self._alike = classes[0].cores if len(classes) == 1 else 0
 
@@ -53,8 +64,7 @@ class WholeNodesView(View):
     @property
     def counts(self) -> bool:
         """Tell that a number of free threads decides what fits only where nodes have one core each."""
-        machine = self._state.machine
-        return not machine.filled and all(item.cores == 1 for item in machine.classes)
+        return self._counts_threads
 
     @property
     def cores_per_node(self) -> int:
