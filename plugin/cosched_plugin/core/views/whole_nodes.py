@@ -33,7 +33,7 @@ class WholeNodesView(View):
 
     __slots__ = (
         "_alike",
-        "_counts",
+        "_counts_threads",
         "_empty_nodes",
         "_free",
         "_free_key",
