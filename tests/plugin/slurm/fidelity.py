@@ -37,7 +37,10 @@ FOLDER = Path(__file__).parent / "recorded" / "fidelity"
 OLDEST: Final = "22.05"
 COUNT: Final = 150
 OTHERS: Final = 5  # to each fifth job there is one of others
-DEFAULTS: Final = "SchedulerType=sched/backfill\nSchedulerParameters=bf_interval=30,sched_interval=60\nPriorityType=priority/multifactor\n"
+DEFAULTS: Final = """SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=30,sched_interval=60
+PriorityType=priority/multifactor
+"""
 DRAWS: Final = 10
 LONGER: Final = 8
 NODES: Final = 8

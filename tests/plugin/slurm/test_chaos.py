@@ -5,13 +5,26 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any, NamedTuple
 
 import pytest
 from tests.plugin.slurm.bed import Bed, bed, each_slurm
-from tests.plugin.slurm.enforcing import Enforcing, enforcing, messages, most_on_a_node, replayed, stamped, stamps
+from tests.plugin.slurm.enforcing import (
+    Enforcing,
+    enforcing,
+    messages,
+    most_on_a_node,
+    nodes_in,
+    planned,
+    replayed,
+    stamped,
+    stamps,
+)
 
 from cosched_plugin.common.slurm_notation import expand
 from cosched_plugin.protocol.messages import KillJob, RequeueJob, ResumeJob, SuspendJob
@@ -145,3 +158,90 @@ def test_a_policy_that_suspends_resumes_kills_and_requeues(tmp_path: Path, slurm
                 assert len(ran[job].ends) >= 1, job
             assert len(ran[job].starts) == 1 + ended[job]["restart_cnt"], job
         assert "error" not in driver.log
+
+
+class Fates(NamedTuple):
+    """What became of jobs while daemons were killed, by the jobs' own numbers, which Slurm does not give twice."""
+
+    submitted: int
+    lost: int  # never ran: slurmctld had not saved their submission
+    again: int  # ran more than once
+    unfinished: int  # ran, and did not reach their end
+    elsewhere: int  # ran on other nodes than planned
+    most: int  # jobs on a node at once, at most
+    batches: int  # of the driver
+
+
+KILLS = [(8.0 + 13.0 * number, "ctld-kill", "ctld-start") for number in range(1, 9, 2)]
+KILLS += [(21.0, "rest-stop", "rest-start"), (73.0, "rest-stop", "rest-start")]
+
+
+def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
+    """Run ``count`` jobs at two a second while slurmctld, slurmrestd and the driver are killed, and a token expires; or Slurm alone."""
+    random = Random(7)
+    options = ("--policy", "easy", "--partition", "co")
+    with bed("--min-job-age", "900", slurm=slurm) as one, contextlib.ExitStack() as stack:
+        driver = stack.enter_context(enforcing(one, folder, *options)) if driven else None
+        agenda: list[tuple[float, Callable[[], object]]] = []
+        for at_s, stop, start in KILLS:
+            agenda += [(at_s, partial(one.script, stop)), (at_s + 1.5, partial(one.script, start))]
+        if driver is not None:
+            agenda += [(5.0 + 11.0 * number, partial(begin_again, driver)) for number in range(12)]
+        if one.token.exists():
+            agenda += [(50.0, partial(one.script, "token", "5")), (70.0, partial(one.script, "token", "3600"))]
+        for number in range(count):
+            nodes = random.choice((1, 1, 1, 2, 2, 3, 4))
+            asked = ["-N", str(nodes), "-n", str(4 * nodes), "--ntasks-per-node=4", "-t", "2"]
+            note = f'echo "$SLURM_JOB_ID {number}" >> {one.folder}/numbers'
+            run_s = round(random.uniform(0.3, 2.5), 2)
+            where = {"partition": "co"} if driven else {"partition": "ex", "held": False}
+            agenda.append((0.5 * number, partial(submitted, one, asked, stamped(one, f"{note}\nsleep {run_s}"), where)))
+        begun = time.monotonic()
+        for at_s, what in sorted(agenda, key=lambda item: item[0]):
+            time.sleep(max(0.0, begun + at_s - time.monotonic()))
+            what()
+        one.until(
+            lambda rows: all(row["job_state"] not in ("PENDING", "RUNNING", "COMPLETING") for row in rows.values()), 300
+        )
+        ran, plans = stamps(one), planned([] if driver is None else driver.records)
+        own = [line.split() for line in (one.folder / "numbers").read_text().splitlines()]
+        times = Counter(int(number) for _, number in own)
+        # A number that Slurm gave twice is not told apart in stamps.
+        jobs = [job for job, times in Counter(int(job) for job, _ in own).items() if times == 1 and job in ran]
+        return Fates(
+            count,
+            count - len(times),
+            sum(many > 1 for many in times.values()),
+            sum(len(ran[job].ends) < len(ran[job].starts) for job in jobs),
+            sum(job in plans and sorted(plans[job]) != sorted(nodes_in(ran[job].nodes)) for job in jobs),
+            max(most_on_a_node(one).values()),
+            0 if driver is None else replayed(driver.records, "easy"),
+        )
+
+
+def begin_again(driver: Enforcing) -> None:
+    assert driver.end(signal.SIGKILL) == -signal.SIGKILL
+    driver.begin()
+
+
+def submitted(one: Bed, options: list[str], script: str, where: dict[str, Any]) -> None:
+    """Submit as a user does, who tries again while slurmctld is away."""
+    for _ in range(5):
+        with contextlib.suppress(AssertionError):
+            one.submit(*options, script=script, **where)
+            return
+        time.sleep(1.0)
+
+
+@each_slurm
+def test_300_jobs_run_where_they_are_planned_whatever_is_killed(tmp_path: Path, slurm: str) -> None:
+    """Slurm alone, under the same kills, is the control: what slurmctld forgets when it is killed is not the driver's."""
+    alone = fates(tmp_path, slurm, 300, driven=False)
+    driven = fates(tmp_path, slurm, 300, driven=True)
+    print(slurm, "alone", alone, "driven", driven)
+    assert driven.elsewhere == 0
+    assert driven.most == 1
+    assert driven.lost <= alone.lost + 3
+    assert driven.again <= alone.again + 3
+    assert driven.unfinished <= alone.unfinished + 3
+    assert driven.batches > 50
