@@ -6,10 +6,11 @@ import contextlib
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any, NamedTuple
 
 import pytest
@@ -54,10 +55,7 @@ class Chaos:
         self.held: int | None = None
 
     def play(self) -> None:
-        begun = time.monotonic()
-        for at_s, what in sorted(self.agenda, key=lambda item: item[0]):
-            time.sleep(max(0.0, begun + at_s - time.monotonic()))
-            what()
+        play(self.agenda)
 
     def script(self, *arguments: str) -> None:
         self.one.script(*arguments)
@@ -182,13 +180,14 @@ def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
     options = ("--policy", "easy", "--partition", "co")
     with bed("--min-job-age", "900", slurm=slurm) as one, contextlib.ExitStack() as stack:
         driver = stack.enter_context(enforcing(one, folder, *options)) if driven else None
-        agenda: list[tuple[float, Callable[[], object]]] = []
+        kills: list[tuple[float, Callable[[], object]]] = []
         for at_s, stop, start in KILLS:
-            agenda += [(at_s, partial(one.script, stop)), (at_s + 1.5, partial(one.script, start))]
+            kills += [(at_s, partial(one.script, stop)), (at_s + 1.5, partial(one.script, start))]
         if driver is not None:
-            agenda += [(5.0 + 11.0 * number, partial(begin_again, driver)) for number in range(12)]
+            kills += [(5.0 + 11.0 * number, partial(begin_again, driver)) for number in range(12)]
         if one.token.exists():
-            agenda += [(50.0, partial(one.script, "token", "5")), (70.0, partial(one.script, "token", "3600"))]
+            kills += [(50.0, partial(one.script, "token", "5")), (70.0, partial(one.script, "token", "3600"))]
+        agenda: list[tuple[float, Callable[[], object]]] = []
         for number in range(count):
             nodes = random.choice((1, 1, 1, 2, 2, 3, 4))
             asked = ["-N", str(nodes), "-n", str(4 * nodes), "--ntasks-per-node=4", "-t", "2"]
@@ -196,13 +195,11 @@ def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
             run_s = round(random.uniform(0.3, 2.5), 2)
             where = {"partition": "co"} if driven else {"partition": "ex", "held": False}
             agenda.append((0.5 * number, partial(submitted, one, asked, stamped(one, f"{note}\nsleep {run_s}"), where)))
-        begun = time.monotonic()
-        for at_s, what in sorted(agenda, key=lambda item: item[0]):
-            time.sleep(max(0.0, begun + at_s - time.monotonic()))
-            what()
-        one.until(
-            lambda rows: all(row["job_state"] not in ("PENDING", "RUNNING", "COMPLETING") for row in rows.values()), 300
-        )
+        killer = Thread(target=play, args=(kills,))  # a submission waits for a slurmctld that is away
+        killer.start()
+        play(agenda)
+        killer.join(60)
+        one.until(lambda rows: not any(map(goes_on, rows.values())), 240)
         ran, plans = stamps(one), planned([] if driver is None else driver.records)
         own = [line.split() for line in (one.folder / "numbers").read_text().splitlines()]
         times = Counter(int(number) for _, number in own)
@@ -217,6 +214,19 @@ def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
             max(most_on_a_node(one).values()),
             0 if driver is None else replayed(driver.records, "easy"),
         )
+
+
+def play(agenda: Sequence[tuple[float, Callable[[], object]]]) -> None:
+    begun = time.monotonic()
+    for at_s, what in sorted(agenda, key=lambda item: item[0]):
+        time.sleep(max(0.0, begun + at_s - time.monotonic()))
+        what()
+
+
+def goes_on(row: dict[str, Any]) -> bool:
+    """Return whether a job will still run; Slurm itself holds one whose launch has failed, as an operator would."""
+    waits = row["job_state"] == "PENDING" and "launch" not in row["state_reason"]
+    return waits or row["job_state"] in ("RUNNING", "COMPLETING")
 
 
 def begin_again(driver: Enforcing) -> None:
