@@ -199,7 +199,8 @@ def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
         killer.start()
         play(agenda)
         killer.join(60)
-        one.until(lambda rows: not any(map(goes_on, rows.values())), 240)
+        held = () if driven else ("JobHeldUser", "JobHeldAdmin")  # by Slurm itself, as their launch has failed
+        one.until(lambda rows: not any(goes_on(row, held) for row in rows.values()), 240)
         ran, plans = stamps(one), planned([] if driver is None else driver.records)
         own = [line.split() for line in (one.folder / "numbers").read_text().splitlines()]
         times = Counter(int(number) for _, number in own)
@@ -223,9 +224,9 @@ def play(agenda: Sequence[tuple[float, Callable[[], object]]]) -> None:
         what()
 
 
-def goes_on(row: dict[str, Any]) -> bool:
-    """Return whether a job will still run; Slurm itself holds one whose launch has failed, as an operator would."""
-    waits = row["job_state"] == "PENDING" and "launch" not in row["state_reason"]
+def goes_on(row: dict[str, Any], held: Sequence[str]) -> bool:
+    """Return whether a job will still run; one that is ``held`` will not."""
+    waits = row["job_state"] == "PENDING" and "launch" not in row["state_reason"] and row["state_reason"] not in held
     return waits or row["job_state"] in ("RUNNING", "COMPLETING")
 
 
