@@ -40,10 +40,6 @@ _DOUBTFUL: Final = frozenset((m.ActionRefused, m.JobStarted, m.JobResumed))
 def happen(ledger: Ledger, events: Sequence[m.Event]) -> None:
     """Apply all events of one instant; RemoteProtocolError for what cannot have happened."""
     doubtful = False
-    for event in events:
-        if type(event) in _DOUBTFUL:
-            doubtful = True
-            break
     fault: m.Event | None = None  # the event that is read
     try:
         for event in events:
@@ -52,12 +48,14 @@ def happen(ledger: Ledger, events: Sequence[m.Event]) -> None:
                 ledger.forget(event.job_id, event.state)
             elif type(event) is m.JobSubmitted:
                 job = event.job
-                if job.submit_us > ledger.now_us or ledger.description(job.id) is not None:
+                known = job.id in ledger.queue or job.id in ledger.running or job.id in ledger.held
+                if job.submit_us > ledger.now_us or known:
                     check_submission(job, ledger.now_us)
                     raise ValueError(f"job {job.id} is submitted, and it {whereabouts(ledger, job.id)}")
                 ledger.queue.enter(job)
                 ledger.arrived.append(job)
             else:
+                doubtful = doubtful or type(event) in _DOUBTFUL
                 _learn(ledger, event)
         fault = None
         if doubtful:

@@ -155,9 +155,13 @@ class Ledger:
 
     def end_batch(self) -> None:
         """Forget what is of the present batch alone."""
-        self.arrived.clear()
-        self.ended.clear()
-        self.measured_now.clear()
+        # Most of these are empty, and a call costs more than a look.
+        if self.arrived:
+            self.arrived.clear()
+        if self.ended:
+            self.ended.clear()
+        if self.measured_now:
+            self.measured_now.clear()
         if self.slots is not None:
             self.slots.quantum_ended = False
 
