@@ -24,6 +24,7 @@ from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, cha
 from cosched_plugin.slurm.cluster import TICK, Cluster
 from cosched_plugin.slurm.dialect import MET, Change
 from cosched_plugin.slurm.pairing import share_of, shown
+from cosched_plugin.slurm.places import nodes_of
 from cosched_plugin.slurm.probe import probe
 from cosched_plugin.slurm.records import SlurmNode
 from cosched_plugin.slurm.rest import Polls, Rest
@@ -147,7 +148,8 @@ def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
     """Give all waiting jobs back to Slurm; return how many could not be."""
     polls = Polls(rest)
     connect(polls, WAIT_S, Log("cosched-plugin"))
-    failed, tools = 0, Commands(None)
+    nodes_of(polls.nodes, site.partitions, 1)  # a name that Slurm does not know is refused
+    failed, tools, looked = 0, Commands(None), 0
     for job in polls.jobs:
         if job.state not in WAITING or job.held == "admin" or not site.is_ours(job):
             continue
@@ -156,6 +158,7 @@ def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
         pinned = job.restarts > 0 and job.required  # to the nodes that it had: Slurm would wait for them
         if not pinned and not job.held:
             continue
+        looked += 1
         outcome = (
             None
             if dry_run
@@ -168,6 +171,8 @@ def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
         )
         failed += outcome is not None
         say(f"job {label}: {outcome or ('would be released' if dry_run else 'released')}")
+    if not looked:
+        say(f"no job of {', '.join(site.partitions)} is held by its user")
     return failed
 
 

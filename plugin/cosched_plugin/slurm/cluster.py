@@ -38,7 +38,7 @@ from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob
 from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, with_layout
 from cosched_plugin.slurm.limits import Limits
 from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, numbers_in, ranges_in
-from cosched_plugin.slurm.records import SlurmJob, SlurmNode
+from cosched_plugin.slurm.records import SlurmJob, SlurmNode, first_by_name
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
@@ -115,7 +115,7 @@ class Cluster(Manager):
         # Jobs that run where they are known to: their record, what was known of them, and what followed. A cache.
         self._settled: dict[int, tuple[SlurmJob, PolledJob, PolledJob]] = {}
         self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
-        self._same: Mapping[tuple[str, str], int] = {}  # jobs that have not ended, by user and name
+        self._same: dict[tuple[str, str], int] = {}  # by user and name the first job that waits, 0: one is on nodes
         self._books: Books | None = None  # of the driver
         self._looked_us = 0  # when the last snapshot was made
 
@@ -221,7 +221,7 @@ class Cluster(Manager):
         self._places.update(self.polls.nodes, self.polls.partitions, self.polls.reservations)
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
         self._by_slurm = _by_array(jobs)
-        self._same = Counter((job.user, job.name) for job in jobs if job.state not in ENDED)
+        self._same = first_by_name(jobs)
         running = Counter(job.array_id for job in jobs if job.array_id and job.state in ON_NODES)
         self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
         on_nodes = {job.job_id: job for job in jobs if job.state in ON_NODES and job.name != TICK}
@@ -282,6 +282,9 @@ class Cluster(Manager):
     def _waiting(self, number: int, job: SlurmJob, known: PolledJob | None, now_us: int) -> PolledJob | None:
         """Return a pending job as the scheduler is to see it; None: it is not ours."""
         requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
+        if number not in self._placed and known is not None and job.required and self._are_its(known, job.required):
+            # A process before this one has placed it, maybe in vain: the list is not its user's.
+            self._placed[number] = Placed(self.site.home_of(job.partition), (), job.required)
         pinned, job = job.required, self._as_asked(number, job)
         places = self._places_of(job, now_us)
         why = self.rejected.get(number) or self._not_ours(job, known, places)
@@ -318,7 +321,7 @@ class Cluster(Manager):
     def _depends(self, job: SlurmJob) -> bool:
         """Return whether a job waits for others: for one of those that `?` separates, or for all of them."""
         if job.dependency == "singleton" or "singleton(" in job.dependency:
-            return self._same[job.user, job.name] > 1
+            return self._same[job.user, job.name] < job.job_id
         waits = [self._waits(word) for word in re.split(r"[,?]", job.dependency) if word]
         return bool(waits) and (all(waits) if "?" in job.dependency else any(waits))
 
@@ -429,6 +432,10 @@ class Cluster(Manager):
         return tuple(
             chain.from_iterable(each or () for each in (job.per_node, job.per_socket, job.per_task, job.per_job))
         )
+
+    def _are_its(self, known: PolledJob, names: Iterable[str]) -> bool:
+        """Return whether these are the nodes on which a job is known to be."""
+        return known.state != PENDING and {*names} == {self.names[node] for node, _ in each_node(known.runs)}
 
     def _as_asked(self, number: int, job: SlurmJob) -> SlurmJob:
         """Return a pending job as its user asked for it, whatever a placement has changed."""

@@ -283,12 +283,14 @@ def ranges_in(bits: int) -> tuple[tuple[int, int], ...]:
 
 
 def nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str], share: int) -> list[SlurmNode]:
-    """Return the nodes of some partitions in the order of their names; UsageError for none, or for what cannot be planned with."""
-    wanted = set(partitions)
+    """Return the nodes of some partitions in the order of their names.
+
+    UsageError where one has none, or for what cannot be planned with.
+    """
+    wanted, known = set(partitions), {name for node in nodes for name in node.partitions}
     ours = sorted((node for node in nodes if wanted & set(node.partitions)), key=lambda node: natural(node.name))
-    if not ours:
-        known = ", ".join(sorted({name for node in nodes for name in node.partitions}))
-        raise UsageError(f"no nodes in partition {', '.join(partitions)}; there are {known or 'none'}")
+    if missing := sorted(wanted - known):
+        raise UsageError(f"no nodes in partition {', '.join(missing)}; there are {', '.join(sorted(known)) or 'none'}")
     for node in ours:
         if node.threads_per_core != ours[0].threads_per_core:
             kinds = [f"{one.name} {one.threads_per_core}" for one in (ours[0], node)]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
-from cosched_plugin.common.slurm_notation import WAITING, expand, tasks_in, words_of
+from cosched_plugin.common.slurm_notation import ENDED, WAITING, expand, tasks_in, words_of
 from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer
 from cosched_plugin.protocol.limits import MAX_STRING_BYTES, MAX_THREADS
 from cosched_plugin.protocol.messages import Amounts
@@ -349,12 +349,23 @@ def job_of(record: Record) -> SlurmJob:
     held = "admin" if state in _NEVER_HERE else _HOLDS.get(fields["reason"], "") if state in WAITING else ""
     wishes = [option for name, option in _WISHES.items() if _plain(record.get(name)) not in (*_PLAIN, _NO_SPEC)]
     wishes += [option for name, option in _ONES.items() if (_whole(record, name) or 1) not in (1, 0xFFFF)]
-    if state in WAITING and 0 < fields["cpus"] < fields["tasks"]:
+    # With `-N 2-4` alone Slurm shows a CPU, and a task for each of two nodes.
+    if state in WAITING and 0 < fields["cpus"] < fields["tasks"] != fields["node_count"]:
         wishes.append("--overcommit")
     if fields["tasks_per_gpu"] and not (fields["per_job"] or fields["per_node"]):
         wishes.append("--ntasks-per-gpu without a number of GPUs, which Slurm cannot place either")
     wishes += [mark.option for name, mark in _READ.items() if isinstance(mark, _Amounts) and fields[name] is None]
     return SlurmJob(job_id, task=task, waiting_tasks=waiting, held=held, wishes=tuple(wishes), **fields)
+
+
+def first_by_name(jobs: Iterable[SlurmJob]) -> dict[tuple[str, str], int]:
+    """Return the number of the first job that waits by user and name, 0 where one is on nodes: what a singleton asks."""
+    found: dict[tuple[str, str], int] = {}
+    for job in jobs:
+        if job.state not in ENDED:
+            key, number = (job.user, job.name), job.job_id if job.state in WAITING else 0
+            found[key] = min(number, found.get(key, number))
+    return found
 
 
 def node_of(record: Record) -> SlurmNode:

@@ -22,8 +22,9 @@ from tests.plugin.slurm.enforcing import enforcing
 from tests.plugin.slurm.scripts_corpus import FILE, READERS, SCRIPTS, scripts_of, summary, tried
 
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS
-from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec, Run, StartJob
+from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec, Run, RunningJob, StartJob
 from cosched_plugin.site.books import Books
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.limits import RETRY_US, Limits
@@ -195,6 +196,40 @@ def test_what_a_placement_changes_is_given_back_unless_its_user_has_changed_it_s
         polls.jobs = [job._replace(**changed)]
         cluster.snapshot((job.submit_s + 9) * 1_000_000, books)
         assert cluster.asked(job.job_id)[:2] == (asked, ())
+
+
+def test_singletons_begin_one_after_the_other_in_the_order_of_their_numbers() -> None:
+    polls = polls_of("24.11", "c -p bigmem,short -n4 -t 60")
+    job = polls.jobs[0]._replace(dependency="singleton(unfulfilled)", name="one")
+    three = [job._replace(job_id=job.job_id + more) for more in range(3)]
+    for states, first in (("PPP", 0), ("EPP", 1), ("RPP", None), ("PPR", None), ("EEP", 2)):
+        long = {"P": ("PENDING", "user", ()), "R": ("RUNNING", "", ("c0",)), "E": ("COMPLETED", "", ("c0",))}
+        told = [dict(zip(("state", "held", "nodes"), long[letter], strict=True)) for letter in states]
+        polls.jobs = [each._replace(**what) for each, what in zip(three, told, strict=True)]
+        waits = {number for number in seen(polls)[1] if polls.jobs[number - job.job_id].state == "PENDING"}
+        assert waits == (set() if first is None else {job.job_id + first}), states
+
+
+def test_a_partition_that_slurm_does_not_know_is_refused() -> None:
+    polls = polls_of("24.11", "c -p bigmem,short -n4 -t 60")
+    with pytest.raises(UsageError, match=r"no nodes in partition nosuch; there are .*batch"):
+        seen(polls, partitions=("batch", "nosuch"))
+
+
+def test_a_list_of_nodes_that_a_process_before_has_set_is_not_taken_for_the_users() -> None:
+    polls = polls_of("24.11", "c -p bigmem,short -n4 -t 60")
+    cluster, told, _ = seen(polls)
+    (job,), node = polls.jobs, cluster.names.index("c0")
+    spec, runs = told[job.job_id], (Run(node, 1, ThreadMask(15), 4),)
+    running = RunningJob(spec, spec.submit_us, runs, spec.estimate_us, spec.limit_us)
+    polls.jobs = [job._replace(required=("c0",))]
+    for books, asked in (
+        (Books(cluster.machine._replace(running=(running,), now_us=spec.submit_us)), ()),
+        (Books(cluster.machine), ("c0",)),
+    ):
+        after = seen(polls)[0]
+        after.snapshot(spec.submit_us + 9_000_000, books)
+        assert after.asked(job.job_id).required == asked
 
 
 def test_a_reservation_keeps_its_nodes_from_jobs_that_would_meet_it() -> None:
