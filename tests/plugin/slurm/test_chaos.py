@@ -162,8 +162,9 @@ class Fates(NamedTuple):
     """What became of jobs while daemons were killed, by the jobs' own numbers, which Slurm does not give twice."""
 
     submitted: int
-    lost: int  # never ran: slurmctld had not saved their submission
+    lost: int  # never ran
     again: int  # ran more than once
+    unexplained: int  # of these two: not submitted, or begun, in the seconds before a kill of slurmctld that it had not saved yet
     unfinished: int  # ran, and did not reach their end
     elsewhere: int  # ran on other nodes than planned
     most: int  # jobs on a node at once, at most
@@ -172,6 +173,7 @@ class Fates(NamedTuple):
 
 KILLS = [(8.0 + 13.0 * number, "ctld-kill", "ctld-start") for number in range(1, 9, 2)]
 KILLS += [(21.0, "rest-stop", "rest-start"), (73.0, "rest-stop", "rest-start")]
+UNSAVED_S, AWAY_S = 8.0, 8.0  # before a kill of slurmctld, which saves jobs every 5 s; and until it answers again
 
 
 def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
@@ -181,8 +183,11 @@ def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
     with bed("--min-job-age", "900", slurm=slurm) as one, contextlib.ExitStack() as stack:
         driver = stack.enter_context(enforcing(one, folder, *options)) if driven else None
         kills: list[tuple[float, Callable[[], object]]] = []
+        when: dict[int, float] = {}  # of submissions, by the jobs' own numbers
+        killed: list[float] = []
         for at_s, stop, start in KILLS:
-            kills += [(at_s, partial(one.script, stop)), (at_s + 1.5, partial(one.script, start))]
+            what = partial(kill, one, stop, killed) if stop == "ctld-kill" else partial(one.script, stop)
+            kills += [(at_s, what), (at_s + 1.5, partial(one.script, start))]
         if driver is not None:
             kills += [(5.0 + 11.0 * number, partial(begin_again, driver)) for number in range(12)]
         if one.token.exists():
@@ -191,10 +196,11 @@ def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
         for number in range(count):
             nodes = random.choice((1, 1, 1, 2, 2, 3, 4))
             asked = ["-N", str(nodes), "-n", str(4 * nodes), "--ntasks-per-node=4", "-t", "2"]
-            note = f'echo "$SLURM_JOB_ID {number}" >> {one.folder}/numbers'
+            note = f'echo "$SLURM_JOB_ID {number} $EPOCHREALTIME" >> {one.folder}/numbers'
             run_s = round(random.uniform(0.3, 2.5), 2)
             where = {"partition": "co"} if driven else {"partition": "ex", "held": False}
-            agenda.append((0.5 * number, partial(submitted, one, asked, stamped(one, f"{note}\nsleep {run_s}"), where)))
+            body = stamped(one, f"{note}\nsleep {run_s}")
+            agenda.append((0.5 * number, partial(submitted, one, asked, body, where, when, number)))
         killer = Thread(target=play, args=(kills,))  # a submission waits for a slurmctld that is away
         killer.start()
         play(agenda)
@@ -203,13 +209,20 @@ def fates(folder: Path, slurm: str, count: int, *, driven: bool) -> Fates:
         one.until(lambda rows: not any(goes_on(row, held) for row in rows.values()), 240)
         ran, plans = stamps(one), planned([] if driver is None else driver.records)
         own = [line.split() for line in (one.folder / "numbers").read_text().splitlines()]
-        times = Counter(int(number) for _, number in own)
+        begun: dict[int, list[float]] = {}
+        for _, name, at in own:
+            begun.setdefault(int(name), []).append(float(at))
+        doubtful = [when.get(number) for number in range(count) if number not in begun]
+        doubtful += [min(moments) for moments in begun.values() if len(moments) > 1]
         # A number that Slurm gave twice is not told apart in stamps.
-        jobs = [job for job, times in Counter(int(job) for job, _ in own).items() if times == 1 and job in ran]
+        jobs = [job for job, times in Counter(int(job) for job, *_ in own).items() if times == 1 and job in ran]
         return Fates(
             count,
-            count - len(times),
-            sum(many > 1 for many in times.values()),
+            count - len(begun),
+            sum(len(moments) > 1 for moments in begun.values()),
+            sum(
+                at is not None and not any(at_s - UNSAVED_S < at < at_s + AWAY_S for at_s in killed) for at in doubtful
+            ),
             sum(len(ran[job].ends) < len(ran[job].starts) for job in jobs),
             sum(job in plans and sorted(plans[job]) != sorted(nodes_in(ran[job].nodes)) for job in jobs),
             max(most_on_a_node(one).values()),
@@ -230,16 +243,24 @@ def goes_on(row: dict[str, Any], held: Sequence[str]) -> bool:
     return waits or row["job_state"] in ("RUNNING", "COMPLETING")
 
 
+def kill(one: Bed, what: str, killed: list[float]) -> None:
+    killed.append(time.time())
+    one.script(what)
+
+
 def begin_again(driver: Enforcing) -> None:
     assert driver.end(signal.SIGKILL) == -signal.SIGKILL
     driver.begin()
 
 
-def submitted(one: Bed, options: list[str], script: str, where: dict[str, Any]) -> None:
+def submitted(
+    one: Bed, options: list[str], script: str, where: dict[str, Any], when: dict[int, float], number: int
+) -> None:
     """Submit as a user does, who tries again while slurmctld is away."""
     for _ in range(5):
         with contextlib.suppress(AssertionError):
             one.submit(*options, script=script, **where)
+            when[number] = time.time()
             return
         time.sleep(1.0)
 
@@ -250,9 +271,7 @@ def test_300_jobs_run_where_they_are_planned_whatever_is_killed(tmp_path: Path, 
     alone = fates(tmp_path, slurm, 300, driven=False)
     driven = fates(tmp_path, slurm, 300, driven=True)
     print(slurm, "alone", alone, "driven", driven)
-    assert driven.elsewhere == 0
-    assert driven.most == 1
-    assert driven.lost <= alone.lost + 3
-    assert driven.again <= alone.again + 3
+    assert driven.elsewhere == driven.unexplained == 0
+    assert driven.most <= max(alone.most, 1)  # processes of a job that slurmctld has forgotten go on
     assert driven.unfinished <= alone.unfinished + 3
     assert driven.batches > 50
