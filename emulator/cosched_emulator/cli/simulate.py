@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import replace
 from typing import Any
 
@@ -51,21 +51,24 @@ def simulate(
     """
     from cosched_emulator.api.simulate import policy_of
     from cosched_emulator.api.simulate import simulate as simulate_scenario
-    from cosched_emulator.batsim.run import errors_name, faults_of
     from cosched_emulator.cli.reporting import report
     from cosched_emulator.results.files.run_folder import check_run_folder
     from cosched_emulator.run.prepare import prepare
     from cosched_emulator.scenario.reader import read_scenario
 
     began = time.perf_counter()
+    naming: AbstractContextManager[None] = nullcontext()
     with redirect_stdout(sys.stderr):  # a policy, or a module that the scenario names, may print
         scenario = read_scenario(scenario_file, overrides(options))
         if faults is not None:
+            from cosched_emulator.batsim.run import errors_name, faults_of  # which load the whole of Batsim's part
+
+            naming = errors_name(faults)
             scenario = replace(scenario, faults=faults_of(faults))
         choice = policy_of(policy, assignments, scenario)
         if out is not None:
             check_run_folder(out, force=force)
-        with errors_name(faults):
+        with naming:
             prepared = prepare(scenario)
         with progress_bar(len(prepared.workload.jobs)) as bar:
             made = simulate_scenario(
