@@ -151,6 +151,7 @@ class Pairs:
         self.slurm.stubborn = True
         polls = Polls(Rest(self.slurm, "v0.0.44"))
         assert polls.poll(self.slurm.now_s)
+        polls.nodes = [node._replace(partitions=TWO.partitions) for node in polls.nodes]
         self.cluster = Cluster(polls, TWO, 2)
         books = Books(self.cluster.machine)
         self.starts = {}
