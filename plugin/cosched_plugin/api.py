@@ -102,6 +102,7 @@ from cosched_plugin.parts.colocated import (
     delete_stale_notes as delete_stale_notes,
     expect_end as expect_end,
     join_host as join_host,
+    may_meet as may_meet,
     open_beside as open_beside,
     pair_up as pair_up,
     partner_of as partner_of,
@@ -180,7 +181,6 @@ from cosched_plugin.parts.tenancies import (
     resettled as resettled,
     seat_among as seat_among,
     sharing as sharing,
-    may_meet as may_meet,
     slowdown_by as slowdown_by,
     tenancy_of as tenancy_of,
 )

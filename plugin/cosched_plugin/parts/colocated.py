@@ -142,6 +142,11 @@ def _kinds(classes: Sequence[NodeClass]) -> list[int]:
     return [shapes.setdefault(shape_of(item), len(shapes)) for item in classes]
 
 
+def may_meet(job: JobSpec, model: PairModel | None) -> bool:
+    """Tell whether a job may share cores, or a node by halves: it is no `unpaired` one, and the model knows it."""
+    return model is not None and not job.unpaired and model.knows(job)
+
+
 def worst_resource(job: JobSpec, other: JobSpec, model: PairModel) -> str | None:
     """Return the resource that adds most to the larger slowdown of two jobs; None if the model does not say."""
     sides = [model.parts(job, other), model.parts(other, job)]

@@ -18,7 +18,7 @@ from cosched_plugin.common.allocation import Layers, size, union
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
 from cosched_plugin.ledger.running import Running
-from cosched_plugin.parts.colocated import delete_stale_notes, expect_end, slowed
+from cosched_plugin.parts.colocated import delete_stale_notes, expect_end, may_meet, slowed
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.offers import Offer, nodes_of, snapshot_now
 from cosched_plugin.protocol.messages import Action, JobSpec, Run, SetNote, StartTogether
@@ -72,11 +72,6 @@ def noted_tenancy(job_id: int, view: View) -> Tenancy | None:
 def measured(running: Running) -> float | None:
     """Return a job's measured slowdown among its present neighbours; None where there is none."""
     return max(1.0, running.measured_ppm / WHOLE_PPM) if running.measured_ppm else None
-
-
-def may_meet(job: JobSpec, model: PairModel | None) -> bool:
-    """Tell whether a job may share cores, or a node by halves: it is no `unpaired` one, and the model knows it."""
-    return model is not None and not job.unpaired and model.knows(job)
 
 
 def slowdown_by(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:

@@ -15,9 +15,9 @@ from functools import cache
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.units import SECOND_US, ThreadMask
+from cosched_hwmodel.units import SECOND_US, NodeSet, ThreadMask
 from cosched_plugin.api import COUNTABLE, ELIGIBLE_NODES
-from cosched_plugin.common.allocation import each_node, room_on
+from cosched_plugin.common.allocation import bits_of, each_node, layers_of, room_on
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, swf_status, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import (
@@ -37,7 +37,7 @@ from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
 from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, with_layout
 from cosched_plugin.slurm.limits import Limits
-from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, numbers_in, ranges_in
+from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, ranges_in
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, first_by_name
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
@@ -134,7 +134,7 @@ class Cluster(Manager):
 
     def partition_for(self, start: StartJob) -> str | None:
         """Return the partition for a start: one with its nodes, or that of its guests, with no job on them; None if both have some."""
-        nodes, asked = _nodes_in(start.runs), self.asked(start.job_id).partition
+        (nodes,), asked = layers_of(start.runs, 1), self.asked(start.job_id).partition
         found = self._found.get(self.records[start.job_id].job_id)
         places = [] if found is None or isinstance(found[2], str) else found[2]
         home = next((self.site.home_of(place.partition) for place in places if not nodes & ~place.nodes), asked)
@@ -144,7 +144,7 @@ class Cluster(Manager):
         taken = {
             self.partition_of(job_id)
             for job_id, running in self._books.ledger.running.items()
-            if job_id != start.job_id and nodes & _nodes_in(running.runs)
+            if job_id != start.job_id and nodes & layers_of(running.runs, 1)[0]
         }
         return next((name for name in (home, guest) if name not in taken), None)
 
@@ -282,7 +282,7 @@ class Cluster(Manager):
     def _waiting(self, number: int, job: SlurmJob, known: PolledJob | None, now_us: int) -> PolledJob | None:
         """Return a pending job as the scheduler is to see it; None: it is not ours."""
         requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
-        if number not in self._placed and known is not None and job.required and self._are_its(known, job.required):
+        if number not in self._placed and known is not None and job.required and self._are_its(job.required, known):
             # A process before this one has placed it, maybe in vain: the list is not its user's.
             self._placed[number] = Placed(self.site.home_of(job.partition), (), job.required)
         pinned, job = job.required, self._as_asked(number, job)
@@ -355,9 +355,7 @@ class Cluster(Manager):
 
     def _is_there(self, job: SlurmJob, known: PolledJob) -> bool:
         """Return whether a job has the nodes that it is known to have, with the processes that it is known to have there."""
-        if tuple(sorted(self._numbers.get(name, -1) for name in job.nodes)) != tuple(
-            sorted(dict(each_node(known.runs)))
-        ):
+        if not self._are_its(job.nodes, known):
             return False
         runs = self._runs(job, known.spec)
         return runs is None or dict(each_node(runs)) == dict(each_node(known.runs))
@@ -433,9 +431,9 @@ class Cluster(Manager):
             chain.from_iterable(each or () for each in (job.per_node, job.per_socket, job.per_task, job.per_job))
         )
 
-    def _are_its(self, known: PolledJob, names: Iterable[str]) -> bool:
-        """Return whether these are the nodes on which a job is known to be."""
-        return known.state != PENDING and {*names} == {self.names[node] for node, _ in each_node(known.runs)}
+    def _are_its(self, names: Iterable[str], known: PolledJob) -> bool:
+        """Return whether these are the nodes that a job is known to have."""
+        return sorted(names) == sorted(self.names[node] for node, _ in each_node(known.runs))
 
     def _as_asked(self, number: int, job: SlurmJob) -> SlurmJob:
         """Return a pending job as its user asked for it, whatever a placement has changed."""
@@ -490,7 +488,7 @@ class Cluster(Manager):
             spec.exclusive
             # Beside a job whose tasks use all threads of their cores there is room for nobody.
             or (self.share > 1 and not layout.own_cores)
-            or needs_sockets(job, self._places.nodes[next(numbers_in(nodes))])
+            or needs_sockets(job, self._places.nodes[next(bits_of(NodeSet(nodes)))])
             or any(self._places.alone(place.partition) for place in places)
         )
         # A process has several tasks: it is a core, or a node.
@@ -535,14 +533,6 @@ class Cluster(Manager):
                 if not 1 <= counts[-1] <= spec.ppn_max:
                     return None
         return _joined(dict(zip(nodes, counts, strict=True)))
-
-
-def _nodes_in(runs: Iterable[Run]) -> int:
-    """Return the nodes of some runs as a mask."""
-    found = 0
-    for first, count, _, _ in runs:
-        found |= ((1 << count) - 1) << first
-    return found
 
 
 def _line(why: str) -> str:

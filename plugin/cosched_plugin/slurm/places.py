@@ -12,6 +12,8 @@ from functools import partial
 from itertools import groupby, islice, product
 from typing import Final, NamedTuple
 
+from cosched_hwmodel.units import NodeSet
+from cosched_plugin.common.allocation import bits_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import natural
 from cosched_plugin.protocol.limits import MAX_THREADS
@@ -100,7 +102,7 @@ class Places:
             places = self._of_partition(job, name, now_s)
             if isinstance(places, str):
                 kept = self._kept_from(job, now_s) & self._in(name)
-                until = f"; {','.join(self.nodes[number].name for number in numbers_in(kept))} is reserved while it would run"
+                until = f"; {','.join(self.nodes[number].name for number in bits_of(NodeSet(kept)))} is reserved while it would run"
                 why = why or places + (until if kept else "")
             else:
                 found += places
@@ -176,9 +178,7 @@ class Places:
             nodes &= self.bits(name for each in there for name in each.nodes)
             if not nodes:
                 return f"--reservation={job.reservation} has no node of partition {partition}, or is not known"
-        nodes &= ~self._reserved_to(
-            job.reservation, now_s, 60 * job.limit_min if job.limit_min is not None else 1 << 40
-        )
+        nodes &= ~self._kept_from(job, now_s)
         if not nodes:
             return f"partition {partition} has no node for it"
         for option, lacks in _LACKS.items():
@@ -242,7 +242,7 @@ def chosen(places: Sequence[Place], has_room: Callable[[int], bool]) -> tuple[La
     best, most = first, -1
     for place in places:
         # As many as it takes are enough to know: what a node has left is counted thread by thread.
-        room = sum(1 for _ in islice(filter(has_room, numbers_in(place.nodes)), place.layout.nodes))
+        room = sum(1 for _ in islice(filter(has_room, bits_of(NodeSet(place.nodes))), place.layout.nodes))
         if room >= place.layout.nodes:
             return place.layout, _narrowed(place, has_room)
         if room > most:
@@ -253,18 +253,11 @@ def chosen(places: Sequence[Place], has_room: Callable[[int], bool]) -> tuple[La
 def _narrowed(place: Place, has_room: Callable[[int], bool]) -> int:
     """Return the nodes of a place; exactly as many as the job takes, if not any of them will do."""
     if place.windows:
-        return max(place.windows, key=lambda window: sum(has_room(number) for number in numbers_in(window)))
+        return max(place.windows, key=lambda window: sum(has_room(number) for number in bits_of(NodeSet(window))))
     if not place.required:
         return place.nodes
-    others = sorted(numbers_in(place.nodes & ~place.required), key=lambda number: not has_room(number))
+    others = sorted(bits_of(NodeSet(place.nodes & ~place.required)), key=lambda number: not has_room(number))
     return place.required | sum(1 << number for number in others[: place.layout.nodes - place.required.bit_count()])
-
-
-def numbers_in(bits: int) -> Iterator[int]:
-    """Yield the nodes of a set."""
-    while bits:
-        yield (bits & -bits).bit_length() - 1
-        bits &= bits - 1
 
 
 def ranges_in(bits: int) -> tuple[tuple[int, int], ...]:

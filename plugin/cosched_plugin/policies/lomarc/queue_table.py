@@ -284,9 +284,8 @@ class JobTable:
 
 
 def may_share(job: api.JobSpec, model: api.PairModel | None) -> bool:
-    """Tell whether a job may be co-located at all: it is not short (no gain), lets others join, and ``model`` knows it."""
-    open_to_others = not (job.exclusive or job.unpaired)
-    return open_to_others and not is_short(job) and model is not None and model.knows(job)
+    """Tell whether a job may be co-located at all: it is not short (no gain), and may meet others."""
+    return not is_short(job) and not job.exclusive and api.may_meet(job, model)
 
 
 def _row(job: api.JobSpec, model: api.PairModel | None) -> tuple[int, ...]:
