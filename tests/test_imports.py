@@ -32,7 +32,10 @@ ALLOWED = [
     ("cosched_plugin.protocol", (
         "cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.job_profile", "msgpack",
     )),
-    (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", TERMINAL, "zmq")),
+    (COMMON, (
+        COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.errors", "cosched_hwmodel.text_formats", TERMINAL,
+        "zmq",
+    )),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.ledger", (
         "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", f"{COMMON}.slots",
@@ -65,7 +68,8 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", TERMINAL, "numpy", *more,
         ))
         for part, more in (
-            ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", (f"{COMMON}.slurm_notation",)),
+            ("manager", (f"{COMMON}.slots",)), ("scenario", ()),
+            ("workload", (f"{COMMON}.slurm_notation", f"{COMMON}.sacct_rows", f"{COMMON}.sacct_dump")),
             ("live.live_manager", ()), ("expected_starts", ()),
             ("results", ("matplotlib", f"{COMMON}.trace_file")),
         )

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
+from cosched_hwmodel.errors import FileError
+
 
 class EmulatorError(Exception):
     """Root of all errors that this package raises deliberately; ``exit_code`` is the exit code of the command line."""
@@ -26,40 +28,10 @@ class EmulatorError(Exception):
     exit_code: ClassVar[int] = 1
 
 
-class InputError(EmulatorError):
-    """A file without the expected content; one line of text: ``file:line: field 'x': expected ..., got ...``.
-
-    ``line`` counts from 1; ``line``, ``field`` and ``got`` are None where they have no meaning. ``hint`` says what helps.
-    """
+class InputError(EmulatorError, FileError):
+    """A file without the expected content."""
 
     exit_code = 2
-
-    def __init__(
-        self,
-        file: str,
-        expected: str,
-        got: str | None = None,
-        line: int | None = None,
-        field: str | None = None,
-        hint: str = "",
-    ) -> None:
-        super().__init__(file, expected, got, line, field, hint)
-        self.file = file
-        self.expected = expected
-        self.got = got
-        self.line = line
-        self.field = field
-        self.hint = hint
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        parts = [place] if place else []
-        if self.field is not None:
-            parts.append(f"field '{self.field}'")
-        parts.append(f"expected {self.expected}" + ("" if self.got is None else f", got {self.got}"))
-        if self.hint:
-            parts[-1] += f" ({self.hint})"
-        return ": ".join(parts)
 
 
 class ConfigurationError(InputError):

@@ -1,4 +1,4 @@
-"""Errors of the hardware model.
+"""Errors of the hardware model; and what errors about files have in common, in all packages.
 
 HardwareModelError
 ├── UnknownNameError            an unknown name
@@ -18,6 +18,40 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+
+
+class FileError(Exception):
+    """A file without the expected content; one line of text: ``file:line: field 'x': expected ..., got ...``.
+
+    ``line`` counts from 1; ``line``, ``field`` and ``got`` are None where they have no meaning. ``hint`` says what helps.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        expected: str,
+        got: str | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        hint: str = "",
+    ) -> None:
+        super().__init__(file, expected, got, line, field, hint)
+        self.file = file
+        self.expected = expected
+        self.got = got
+        self.line = line
+        self.field = field
+        self.hint = hint
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        parts = [place] if place else []
+        if self.field is not None:
+            parts.append(f"field '{self.field}'")
+        parts.append(f"expected {self.expected}" + ("" if self.got is None else f", got {self.got}"))
+        if self.hint:
+            parts[-1] += f" ({self.hint})"
+        return ": ".join(parts)
 
 
 class HardwareModelError(Exception):

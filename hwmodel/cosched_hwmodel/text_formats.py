@@ -17,16 +17,21 @@ from urllib.parse import quote, unquote
 MOST_BITS: Final = 1_000  # of an integer: more are no double, and Python prints no thousands of digits
 
 
-def read_toml(file: str | Path) -> dict[str, Any]:
-    """Return the tables of a TOML file.
+def read_text(file: str | Path, encoding: str = "utf-8", errors: str = "strict") -> str:
+    """Return the content of a file; ``errors`` as of `bytes.decode`.
 
     Raises OSError where it cannot be read, is a directory or a pipe, which could make us wait for ever; ValueError where it is not
-    UTF-8 or not TOML.
+    in this encoding.
     """
     path = Path(file)
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "expected a regular file")
-    return toml_of(path.read_text(encoding="utf-8"))
+    return path.read_text(encoding=encoding, errors=errors)
+
+
+def read_toml(file: str | Path) -> dict[str, Any]:
+    """Return the tables of a TOML file; raises OSError and ValueError as `read_text`, and ValueError where it is not TOML."""
+    return toml_of(read_text(file))
 
 
 def toml_of(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:

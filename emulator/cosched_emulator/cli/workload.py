@@ -271,7 +271,7 @@ def import_log(
 ) -> None:
     """Make a log of Slurm's accounting; without options, print the command that dumps it."""
     from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
-    from cosched_emulator.workload.sacct.sacct_rows import COMMAND
+    from cosched_plugin.common.sacct_rows import COMMAND
 
     if sacct is None:
         _refuse(given_options(), "no --sacct FILE")

@@ -22,31 +22,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TextIO, TypeAlias
 
 import numpy as np
 
-from cosched_hwmodel.errors import HardwareModelError, suggestion
-
-# Errors of tables of measured co-runs.
+from cosched_hwmodel.errors import FileError, HardwareModelError, suggestion
 
 
-class TableError(HardwareModelError):
-    """A table of co-runs without the expected content: ``file:line: field 'x': expected ..., got ...``.
-
-    ``line`` counts from 1; ``line``, ``field`` and ``got`` are None where they have no meaning.
-    """
-
-    def __init__(
-        self, file: str, expected: str, got: str | None = None, line: int | None = None, field: str | None = None
-    ) -> None:
-        super().__init__(file, expected, got, line, field)
-        self.file = file
-        self.expected = expected
-        self.got = got
-        self.line = line
-        self.field = field
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        parts = [place] if self.field is None else [place, f"field '{self.field}'"]
-        return ": ".join([*parts, f"expected {self.expected}" + ("" if self.got is None else f", got {self.got}")])
+class TableError(HardwareModelError, FileError):
+    """A table of co-runs without the expected content."""
 
 
 LEAST_RATIO: Final = 0.01

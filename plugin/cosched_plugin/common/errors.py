@@ -2,6 +2,7 @@
 
 PluginError                    root; exit code 1
 ├── UsageError                 bad configuration, unknown policy; exit code 2
+│   ├── InputError             a file without the expected content
 │   ├── MachineError           a policy that cannot work on this machine
 │   └── EndpointError          an address that cannot be listened at: endpoint, expected, got
 ├── PolicyError                a policy's decision is impossible: decision, reason; exit code 4
@@ -17,6 +18,7 @@ from __future__ import annotations
 import traceback
 from typing import Final
 
+from cosched_hwmodel.errors import FileError
 from cosched_plugin.protocol.errors import LocalProtocolError as LocalProtocolError
 from cosched_plugin.protocol.errors import PluginError as PluginError
 from cosched_plugin.protocol.errors import ProtocolError as ProtocolError
@@ -29,6 +31,10 @@ class UsageError(PluginError):
     """The user asked for something that does not exist or is impossible: bad configuration, unknown policy."""
 
     exit_code = 2
+
+
+class InputError(UsageError, FileError):
+    """A file without the expected content."""
 
 
 class MachineError(UsageError):

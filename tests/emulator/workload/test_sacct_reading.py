@@ -13,13 +13,13 @@ from tests.commands import Commands
 from tests.emulator.workload.test_sacct import HEADER, made, row
 from tests.plugin.slurm.bed import RECORDED
 
-from cosched_emulator.errors import EmulatorError
 from cosched_emulator.workload.sacct import sacct_jobs as said
-from cosched_emulator.workload.sacct.sacct_dump import AMBIGUOUS, LEFT_OUT, NOT_WHOLE, REPAIRED, read_dump
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
-from cosched_emulator.workload.sacct.sacct_rows import BAD_ROWS, TOLD_AGAIN, SacctRow
 from cosched_emulator.workload.swf.swf_reader import load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common.errors import PluginError
+from cosched_plugin.common.sacct_dump import AMBIGUOUS, LEFT_OUT, NOT_WHOLE, REPAIRED, read_dump
+from cosched_plugin.common.sacct_rows import BAD_ROWS, TOLD_AGAIN, SacctRow
 
 _LATE = f"{HEADER}|Eligible|Reason|SubmitLine"
 
@@ -87,7 +87,7 @@ def test_a_header_in_the_middle_is_no_text_of_a_job(tmp_path: Path, header: str)
 
 def test_dumps_of_other_columns_are_not_joined(tmp_path: Path) -> None:
     for other in (HEADER.replace("|User", ""), HEADER.replace("|", ",")):
-        with pytest.raises(EmulatorError, match=r"jobs:3: expected the header of line 1 again"):
+        with pytest.raises(PluginError, match=r"jobs:3: expected the header of line 1 again"):
             _read(tmp_path, "\n".join([HEADER, row(1), other, row(2)]))
 
 
@@ -208,7 +208,7 @@ def test_rows_of_an_odd_field_are_left_out_where_that_is_asked_for(
 ) -> None:
     odd = row(1).replace(good, bad, 1)
     assert odd != row(1)
-    with pytest.raises(EmulatorError, match=rf"jobs\.txt:3: field '{field}': .*--skip-bad-rows"):
+    with pytest.raises(PluginError, match=rf"jobs\.txt:3: field '{field}': .*--skip-bad-rows"):
         made(tmp_path, row(2), odd)
     for zone in (None, "Asia/Tokyo"):
         options = ImportOptions(skip_bad_rows=True, force=True, time_zone=zone)
@@ -218,7 +218,7 @@ def test_rows_of_an_odd_field_are_left_out_where_that_is_asked_for(
 
 
 def test_a_row_says_which_field_of_its_dump_is_odd(tmp_path: Path) -> None:
-    with pytest.raises(EmulatorError, match=r"jobs:2: field 'JobID': .*, got '7_\[1-99999999\]'"):
+    with pytest.raises(PluginError, match=r"jobs:2: field 'JobID': .*, got '7_\[1-99999999\]'"):
         _read(
             tmp_path,
             f"{HEADER.removeprefix('JobIDRaw|')}\n{row(1).removeprefix('1|').replace('1|', '7_[1-99999999]|', 1)}",
@@ -235,7 +235,7 @@ def test_a_row_says_which_field_of_its_dump_is_odd(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_odd_jobs_of_json_are_left_out_where_that_is_asked_for(tmp_path: Path, odd: Mapping[str, Any]) -> None:
     jobs = [_json_job(1), _json_job(2, **odd)]
-    with pytest.raises(EmulatorError, match=r"field 'jobs\[1\]': expected the answer of sacct --json"):
+    with pytest.raises(PluginError, match=r"field 'jobs\[1\]': expected the answer of sacct --json"):
         _json_report(tmp_path, jobs)
     report = _json_report(tmp_path, jobs, skip_bad_rows=True)
     assert (report.jobs, report.counts[BAD_ROWS]) == (1, 1)
@@ -243,7 +243,7 @@ def test_odd_jobs_of_json_are_left_out_where_that_is_asked_for(tmp_path: Path, o
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"jobs": ' + "[" * 100_000, '{"jobs": []} {', '{"jobs": []} 7'])
 def test_json_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(EmulatorError, match="expected"):
+    with pytest.raises(PluginError, match="expected"):
         _read(tmp_path, text)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cosched_emulator.workload.sacct.sacct_jobs import THROTTLED
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, assumptions_of, import_dump
-from cosched_emulator.workload.sacct.sacct_rows import COMMAND
+from cosched_plugin.common.sacct_rows import COMMAND
 
 _FIELDS = "Account|QOS|Reservation|Reason|ReqMem|ReqTRES|AllocTRES|SubmitLine"
 _HEADER = (

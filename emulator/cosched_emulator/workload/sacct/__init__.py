@@ -1,6 +1,6 @@
 """Slurm's accounting as a log: what `sacct` prints becomes jobs in SWF, with a count of everything that was dropped or guessed.
 
 The command ``workload import`` and `whatif` ask it (docs/site.md). Open first: `sacct_log`, which writes the folder;
-`sacct_dump` reads a dump, `sacct_rows` says which fields, `sacct_jobs` makes jobs of rows and counts what else bound them,
-`sacct_machine` guesses on which nodes they ran.
+`sacct_jobs` makes jobs of rows and counts what else bound them, `sacct_machine` guesses on which nodes they ran. Dumps are
+read by `cosched_plugin.common.sacct_dump`, as the Slurm driver learns from them, too.
 """

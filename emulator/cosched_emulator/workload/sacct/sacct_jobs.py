@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cosched_emulator.workload.sacct.sacct_rows import TASKS, UNNAMED, Dump, SacctRow
+from cosched_plugin.common.sacct_rows import TASKS, UNNAMED, Dump, SacctRow
 from cosched_plugin.common.slurm_notation import ENDED, count_nodes, expand, swf_status, tasks_in
 
 # What is said of jobs and rows that are left out, and of guesses.

@@ -18,14 +18,14 @@ from zoneinfo import ZoneInfo
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, Epoch
-from cosched_emulator.workload.sacct.sacct_dump import read_dump
 from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TOLD_OF_JOBS, TWICE, LoggedJob, jobs_of, unmodelled
 from cosched_emulator.workload.sacct.sacct_machine import machine_of
-from cosched_emulator.workload.sacct.sacct_rows import HINT
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import nearest_layout
+from cosched_plugin.common.sacct_dump import read_dump
+from cosched_plugin.common.sacct_rows import HINT
 
 TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0

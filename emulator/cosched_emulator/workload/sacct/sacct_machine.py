@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob
-from cosched_emulator.workload.sacct.sacct_rows import UNNAMED, SacctRow
+from cosched_plugin.common.sacct_rows import UNNAMED, SacctRow
 from cosched_plugin.common.slurm_notation import expand
 
 _BLOCK: Final = 1 << 20  # stays of jobs on nodes that are swept at once, which bounds memory

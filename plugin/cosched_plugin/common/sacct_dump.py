@@ -15,8 +15,9 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.sacct.sacct_rows import (
+from cosched_hwmodel.text_formats import read_text
+from cosched_plugin.common.errors import InputError, UsageError
+from cosched_plugin.common.sacct_rows import (
     BAD_ROWS,
     FIELDS,
     HINT,
@@ -38,7 +39,6 @@ from cosched_emulator.workload.sacct.sacct_rows import (
     number_of,
     whole,
 )
-from cosched_emulator.workload.side_files.side_file_rows import text_of
 from cosched_plugin.common.slurm_notation import count_nodes, number, words_of
 
 # Instants of times that name no time zone: which of the two they are in the hour that the clocks repeat.
@@ -76,7 +76,7 @@ class Clock:
     """Reads times of a time zone."""
 
     def __init__(self, time_zone: str | None) -> None:
-        """``time_zone`` is that of times that name none; without one, they are taken as UTC. Raises ConfigurationError."""
+        """``time_zone`` is that of times that name none; without one, they are taken as UTC. Raises UsageError."""
         self._zone = _zone(time_zone)
         self._known: dict[str, Time] = {}  # most times of a dump stand there several times
         self.has_zone = False  # whether a time said itself where it is
@@ -157,7 +157,7 @@ def _zone(name: str | None) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         expected = "a time zone that this machine knows, such as Europe/Athens"
-        raise ConfigurationError("--time-zone", expected, repr(name)) from error
+        raise UsageError(f"--time-zone: expected {expected}, got {name!r}") from error
 
 
 # What `sacct -P` or `-p` prints, with any delimiter, also of several dumps joined together.
@@ -194,7 +194,7 @@ class TextDump:
     """A dump as text; `read` gives its rows."""
 
     def __init__(self, file: str, text: str, time_zone: str | None, *, skip_bad_rows: bool) -> None:
-        """Raises InputError for a text that is no dump, or lacks fields; ConfigurationError for an unknown time zone."""
+        """Raises InputError for a text that is no dump, or lacks fields; UsageError for an unknown time zone."""
         self._file, self._skip = file, skip_bad_rows
         self._clock = Clock(time_zone)
         lines = [(place, line.rstrip("\r").lstrip("\ufeff")) for place, line in enumerate(text.split("\n"), 1)]
@@ -404,9 +404,12 @@ def read_dump(file: str, time_zone: str | None = None, *, skip_bad_rows: bool = 
     """Read a dump. ``time_zone``: of times that name none, such as Europe/Athens; None: they are taken as UTC.
 
     Raises InputError for a file that is no dump, or has not the fields that a log needs, and for a row that cannot be read unless such
-    rows are skipped; ConfigurationError for a time zone that is not known.
+    rows are skipped; UsageError for a time zone that is not known.
     """
-    text = text_of(file, errors="replace")  # a name is what its user typed
+    try:
+        text = read_text(file, "utf-8-sig", errors="replace")  # a name is what its user typed
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from error
     if text.lstrip().startswith("{"):
         return _of_json(file, text, skip_bad_rows=skip_bad_rows)
     return TextDump(file, text, time_zone, skip_bad_rows=skip_bad_rows).read()
