@@ -87,11 +87,16 @@ def check_bounds(section: Any, path: str = "") -> None:
 @cache
 def _marked(kind: Any, sort: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
     """Return the name of each field of a section, its default, and what stands beside its types: the marks of a ``sort``."""
-    hints = typing.get_type_hints(kind, include_extras=True)
     return [
-        (item.name, item.default, tuple([mark for mark in _marks(hints[item.name]) if isinstance(mark, sort)]))
-        for item in fields(kind)
+        (name, default, tuple([mark for mark in marks if isinstance(mark, sort)]))
+        for name, default, marks in _all(kind)
     ]
+
+
+@cache
+def _all(kind: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [(item.name, item.default, tuple(_marks(hints[item.name]))) for item in fields(kind)]
 
 
 marked: Final[Callable[[Any, Any], list[tuple[str, Any, tuple[Any, ...]]]]] = _marked  # mypy: a class is not Hashable

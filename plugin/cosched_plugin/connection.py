@@ -7,10 +7,9 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.common.sockets import receive_frames, send_frames
+from cosched_plugin.common.sockets import receive_event, receive_frames, send_frames
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
@@ -124,7 +123,7 @@ class Connection:
     def _read_monitor(self) -> None:
         with suppress(zmq.Again):
             while True:
-                event = int(recv_monitor_message(self._monitor, zmq.NOBLOCK)["event"])
+                event = receive_event(self._monitor)
                 self._connected = event == _CONNECTED
                 if self._connected:
                     self._waits = False

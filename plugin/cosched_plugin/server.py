@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Final
 
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.common.process import Service, freeze_heap, stop_on_signals
-from cosched_plugin.common.status import Gauge, MetricsServer, Status, Value
+from cosched_plugin.common.status import Gauge, Status, Value
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Resync, Welcome
@@ -82,21 +81,24 @@ def serve(
     with ExitStack() as open_things:
         connection = Connection(endpoint, keys)
         open_things.callback(connection.close)
-        instance = f"{os.getpid()}-{secrets.token_hex(4)}"
+        instance = f"{os.getpid()}-{os.urandom(4).hex()}"
         session = SchedulerSession(instance, policy_name, standby=standby, arguments=policy_arguments, ignores=ignores)
         server = _Server(endpoint, connection, scheduler_factory, policy_name, session, said, wait_s, standby)
         if status_endpoint is not None:
             open_things.callback(StatusServer(status_endpoint, server.status.as_dict).close)
         if metrics_address is not None:
-            open_things.callback(_serve_metrics(metrics_address, server.status, said).close)
+            open_things.callback(_serve_metrics(metrics_address, server.status, said))
         with freeze_heap(), stop_on_signals(server.stop, said):
             return server.run(silence_s)
 
 
-def _serve_metrics(address: str, status: Status, log: Log) -> MetricsServer:
+def _serve_metrics(address: str, status: Status, log: Log) -> Callable[[], None]:
+    """Serve the metrics, and return what ends that."""
+    from cosched_plugin.common.metrics_server import MetricsServer  # noqa: PLC0415 - few have it, and it takes long to load
+
     metrics = MetricsServer(address, lambda: status.prometheus("cosched_plugin"))
     log("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
-    return metrics
+    return metrics.close
 
 
 class _Server:

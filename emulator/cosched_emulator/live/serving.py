@@ -26,7 +26,6 @@ from cosched_emulator.users.door import Audit, UserDoor
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.process import freeze_heap, return_large_blocks, stop_on_signals
-from cosched_plugin.common.status import MetricsServer
 from cosched_terminal.console import WARNING, Log
 from cosched_terminal.own_file import open_folder
 
@@ -113,6 +112,8 @@ def serve_live(
             saving=StateWriter(live, accounting, history),
         )
         if serving.metrics is not None:
+            from cosched_plugin.common.metrics_server import MetricsServer  # noqa: PLC0415 - few have it
+
             metrics = MetricsServer(serving.metrics, lambda: server.status.prometheus("cosched_manager"))
             closing.callback(metrics.close)
         server.begin()

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from cosched_plugin.batsim.adapter import Decisions
 from cosched_plugin.batsim.messages import MAX_MESSAGE_BYTES, MOST_REASON
@@ -23,6 +22,7 @@ from cosched_plugin.common.process import freeze_heap, stop_on_signals
 from cosched_plugin.common.sockets import (
     OWNER_ONLY,
     bind_private,
+    receive_event,
     receive_frames,
     remove_socket,
     router_socket,
@@ -166,7 +166,7 @@ class _Server:
         """Count connections; return whether there was none for a moment: a socket whose message was too large connects again."""
         left = self._connections <= 0
         while self._monitor.poll(0):
-            event = recv_monitor_message(self._monitor, NOBLOCK)["event"]
+            event = receive_event(self._monitor)
             self._connections += 1 if event == zmq.EVENT_ACCEPTED else -1
             left = left or self._connections <= 0
         return left

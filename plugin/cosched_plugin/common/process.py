@@ -7,7 +7,6 @@ import gc
 import os
 import select
 import signal
-import socket
 import sys
 import threading
 import time
@@ -105,6 +104,8 @@ class Service:
             return
         text = b"READY=1" if self._next_s == float("-inf") else b"WATCHDOG=1"
         self._next_s = float("inf") if self._every_s is None else now_s + self._every_s
+        import socket  # noqa: PLC0415 - a simulation tells systemd nothing
+
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
             told.setblocking(False)
             told.sendto(text, self._address)

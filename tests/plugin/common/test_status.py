@@ -21,7 +21,8 @@ import zmq
 from tests.processes import killed_at_the_end, start_python
 
 from cosched_plugin.common.errors import ProtocolError, UsageError
-from cosched_plugin.common.status import CONTENT_TYPE, LATENCIES, Gauge, MetricsServer, Status, Value, status_lines
+from cosched_plugin.common.metrics_server import CONTENT_TYPE, MetricsServer
+from cosched_plugin.common.status import LATENCIES, Gauge, Status, Value, status_lines
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.status_server import MAGIC, MAX_QUESTION_BYTES, StatusServer, ask_status
 
