@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
+from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.text_formats import read_toml, toml_of
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
+from cosched_plugin.core.state import believed_pairs
 from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.composed import compose
@@ -72,6 +74,11 @@ class PolicyChoice(NamedTuple):
         ``trace`` takes the records of a decision trace; ``models`` are the contention models that the manager may name.
         """
         return SchedulerCore(self.make(), welcome, trace, models)
+
+
+def believed(welcome: Welcome, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
+    """Return what a welcome says that is believed of two jobs on a node; None: nothing."""
+    return believed_pairs(welcome.belief, models, welcome.nodes)
 
 
 def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:

@@ -11,7 +11,7 @@ from typing import Final
 
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.common.process import Service, freeze_heap, stop_on_signals
-from cosched_plugin.common.status import Gauge, Status, Value
+from cosched_plugin.common.status import QUEUE_GAUGES, Gauge, Status, Value
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Resync, Welcome
@@ -34,8 +34,7 @@ _NO_MANAGER: Final = (
 GAUGES: Final = {
     "seq": Gauge("batch_number", "Number of the last batch received."),
     "now_us": Gauge("manager_time_microseconds", "The manager's time at that batch."),
-    "queue_length": Gauge("queue_length", "Pending jobs that may be started."),
-    "running_jobs": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
+    **QUEUE_GAUGES,
     "set_aside": Gauge("jobs_set_aside", "Jobs on which the policy fails."),
     "served": Gauge("served", "Whether a manager is served: 1 or 0."),
 }
@@ -66,8 +65,7 @@ def serve(
     ``metrics_address`` (HOST:PORT) serve the status of this process; ``log`` may be a function for lines of text.
 
     ``policy_arguments`` let the manager run copies of the policy ahead; they follow ``--policy`` on a command line. A manager with
-    users refuses jobs that ask for one of ``ignores``. With ``set_aside`` a policy that fails on some jobs goes on without
-    them (`quarantine`).
+    users refuses jobs that ask for one of ``ignores``. With ``set_aside`` a policy that fails goes on without the jobs (`quarantine`).
 
     Raises UsageError for an endpoint that may not be used; ProtocolError if there is no manager, or if it goes away, breaks the
     protocol or refuses this scheduler. The scheduler's own errors propagate after they are reported to the manager.
@@ -87,18 +85,11 @@ def serve(
         if status_endpoint is not None:
             open_things.callback(StatusServer(status_endpoint, server.status.as_dict).close)
         if metrics_address is not None:
-            open_things.callback(_serve_metrics(metrics_address, server.status, said))
+            from cosched_plugin.common.metrics_server import serve_metrics  # noqa: PLC0415 - few have it, and it is slow to load
+
+            open_things.callback(serve_metrics(metrics_address, server.status, said).close)
         with freeze_heap(), stop_on_signals(server.stop, said):
             return server.run(silence_s)
-
-
-def _serve_metrics(address: str, status: Status, log: Log) -> Callable[[], None]:
-    """Serve the metrics, and return what ends that."""
-    from cosched_plugin.common.metrics_server import MetricsServer  # noqa: PLC0415 - few have it, and it takes long to load
-
-    metrics = MetricsServer(address, lambda: status.prometheus("cosched_plugin"))
-    log("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
-    return metrics.close
 
 
 class _Server:

@@ -25,6 +25,7 @@ TRACE: Final = option("--trace FILE", "Write a decision trace there: a new file 
 SET_ASIDE: Final = option(
     "--set-aside", "Where the policy fails on a job, name the job and go on without it, instead of ending."
 )
+METRICS: Final = option("--metrics HOST:PORT", "Serve /metrics for Prometheus there (loopback only).")
 LOG_JSON: Final = option("--log-json", "Log as JSON lines on standard error.")
 QUIET: Final = option("--quiet", "Log only warnings and errors.")
 CONTENTION: Final = option(
@@ -62,7 +63,7 @@ def serve(
     status_endpoint: str | None = option(
         "--status ENDPOINT", "Answer `cosched-plugin status` there (ipc:// or loopback tcp://)."
     ),
-    metrics_address: str | None = option("--metrics HOST:PORT", "Serve /metrics for Prometheus there (loopback only)."),
+    metrics_address: str | None = METRICS,
     log_json: bool = LOG_JSON,
     quiet: bool = QUIET,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
+from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, METRICS, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
 from cosched_terminal.commands import command, given_options, option
 from cosched_terminal.console import Log
@@ -17,9 +17,12 @@ GUESTS: Final = option(
     "--guests HOST:GUEST", "Two partitions over the same nodes: the second is for the guests of jobs of the first."
 )
 ONLY_WITH: Final = {  # option -> the modes in which it has an effect
-    "--out": ("observe", "advise"), "--anonymise": ("observe", "advise"), "--dry-run": ("advise",), "--trace": ("enforce",),
-    "--record": ("enforce",), "--state": ("enforce",), "--set-aside": ("enforce",),
+    "--out": ("observe", "advise"), "--anonymise": ("observe", "advise"), "--dry-run": ("advise", "guests"),
+    "--trace": ("enforce",), "--record": ("enforce",), "--state": ("enforce",), "--set-aside": ("enforce",),
+    "--tick": ("enforce",), "--share": ("enforce", "advise", "observe"), "--requeue-bad": ("guests",),
 }  # fmt: skip
+# On top of the preset, with --mode guests: the queue's order is Slurm's, whose backfill keeps the head's reservation itself.
+AT_SLURM: Final = ("order=priority", "backfill=skip")
 REST: Final = option("--rest unix:PATH|http://HOST:PORT", "Where slurmrestd listens.")
 JWT_FILE: Final = option(
     "--jwt-file FILE", "A token of `scontrol token`, mode 0600, for slurmrestd; read again when it has expired."
@@ -37,8 +40,10 @@ def slurm(
     partitions: tuple[str, ...] = PARTITION,
     guests: tuple[str, ...] = GUESTS,
     site_file: str | None = SITE,
-    policy: str = option(
-        "--policy", "As in `serve`; one that needs time slots or suspends to disk is refused.", default="easy"
+    policy: str | None = option(
+        "--policy",
+        "As in `serve`; one that needs time slots or suspends to disk is refused. "
+        "[default: easy; with --mode guests: guests, in Slurm's order and without a reservation]",
     ),
     assignments: tuple[str, ...] = SET,
     models: tuple[str, ...] = CONTENTION,
@@ -58,13 +63,21 @@ def slurm(
     ),
     mode: str = option(
         "--mode",
+        "guests: Slurm decides, and pending jobs start beside running ones besides; "
         "advise: write what would be done into AdminComment; observe: touch nothing.",
-        ("enforce", "advise", "observe"),
+        ("enforce", "guests", "advise", "observe"),
         "enforce",
     ),
     folder: str | None = option("--out DIR", "observe, advise: a new folder for a log of the jobs that end."),
     anonymise: bool = option("--anonymise", "observe, advise: a log without names, job numbers and dates."),
-    dry_run: bool = option("--dry-run", "advise: only print it."),
+    dry_run: bool = option(
+        "--dry-run", "advise: only print it; guests: only say who would be one, and what that would have gained."
+    ),
+    requeue_bad: bool = option(
+        "--requeue-bad",
+        "guests: requeue a guest (--requeue) beside whom Slurm starts a job, if the pair is believed to be bad.",
+    ),
+    metrics_address: str | None = METRICS,
     wake: str | None = option("--wake PATH", "A datagram socket that hooks may poke to be looked at at once."),
     set_aside: bool = SET_ASIDE,
     trace_file: str | None = TRACE,
@@ -88,17 +101,30 @@ def slurm(
     from cosched_plugin.config import allow_models, choose
 
     log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
-    choice = choose(policy, assignments)
+    preset = policy or ("guests" if mode == "guests" else "easy")
+    choice = choose(preset, (*(AT_SLURM if mode == preset == "guests" else ()), *assignments))
     for name in given_options():
         if mode not in ONLY_WITH.get(name, (mode,)):
             raise UsageError(f"{name} has no effect with --mode {mode}")
-    from cosched_plugin.slurm.adapter import Asked, default_state, enforce, observe, rest_of, site_of, token_of
+    from cosched_plugin.slurm.adapter import (
+        Asked,
+        default_state,
+        enforce,
+        observe,
+        rest_of,
+        seat_guests,
+        site_of,
+        token_of,
+    )
 
     token = token_of(jwt_file, fetches=fetch_jwt)
     site = site_of(site_file, partitions, guests)
-    asked = Asked(rest_of(rest_address, token, api), token, site, choice, allow_models(models), share, wake, log)
+    rest, allowed = rest_of(rest_address, token, api), allow_models(models)
+    asked = Asked(rest, token, site, choice, allowed, share, wake, metrics_address, log)
     if mode == "enforce":
         code = enforce(asked, state or default_state(), tick_partition, trace_file, record, set_aside=set_aside)
+    elif mode == "guests":
+        code = seat_guests(asked, dry=dry_run, requeues=requeue_bad)
     else:
         code = observe(asked, folder, anonymous=anonymise, writes=mode == "advise" and not dry_run)
     sys.exit(code)

@@ -13,12 +13,21 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar, Final
 
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.status import Status
 from cosched_plugin.protocol.endpoint import why_not
+from cosched_terminal.console import Log
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_S: Final = 1.0  # time that a whole request may take
 MOST_OPEN: Final = 32  # connections; one more cuts off the oldest, so that slow ones keep nobody out
 POLL_S: Final = 0.5  # delay until `close` is noticed
+
+
+def serve_metrics(address: str, status: Status, log: Log) -> MetricsServer:
+    """Serve the status of a scheduler, and say where."""
+    metrics = MetricsServer(address, lambda: status.prometheus("cosched_plugin"))
+    log("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
+    return metrics
 
 
 class MetricsServer:

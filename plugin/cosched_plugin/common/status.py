@@ -32,6 +32,12 @@ class Gauge(NamedTuple):
     help: str
 
 
+QUEUE_GAUGES: Final[Mapping[str, Gauge]] = {
+    "queue_length": Gauge("queue_length", "Pending jobs that may be started."),
+    "running_jobs": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
+}
+
+
 class Counters:
     """What a process counts; each is a field of its status, and a counter of Prometheus by the name that its annotation gives."""
 
@@ -61,7 +67,7 @@ class Status(Counters):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fields = fields
-        self._gauges = {} if gauges is None else dict(gauges)
+        self._gauges = {} if gauges is None else gauges
         self._clock = clock
         self._started_s = clock()
         self._latencies_s = [0.0] * LATENCIES
@@ -119,7 +125,7 @@ class Status(Counters):
         for key, gauge in self._gauges.items():
             value = fields.get(key)
             if value is None or isinstance(value, int | float):
-                page.add(gauge.name, "gauge", gauge.help, value)
+                page.add(gauge.name, "counter" if gauge.name.endswith("_total") else "gauge", gauge.help, value)
         return page.text()
 
 

@@ -14,7 +14,7 @@ its last reply: it hands on again what may have been handed on already, so `Actu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from cosched_plugin.common.allocation import each_mask, started_by
@@ -104,6 +104,9 @@ class Driver:
         # Actions of unknown fate, as (batch, number): the scheduler must begin from a new inventory.
         self.unsettled: list[tuple[int, int]] = []
         self.lost: list[str] = []  # what a driver that has just begun does not know, in words
+        self.hopeless: Container[
+            int
+        ] = ()  # jobs whose start is given up with the next snapshot that shows them pending
         self._store = store
         self._actuator = actuator
         self._rules = rules
@@ -196,7 +199,9 @@ class Driver:
         on_nodes = [polled for polled in jobs.values() if polled.state in (RUNNING, SUSPENDED) and not polled.to_disk]
         held = _threads_of(on_nodes)
         for order in [order for order in self._orders if order.state == SENT]:
-            waits = self.books.ledger.now_us - order.since_us < self.confirm_us
+            waits = self.books.ledger.now_us - order.since_us < self.confirm_us and not any(
+                job_id in self.hopeless for job_id in _jobs_of(order.action)
+            )
             in_the_way = _is_in_the_way(order, jobs, held)
             if self._has_effect(order, jobs):
                 self._orders.remove(order)

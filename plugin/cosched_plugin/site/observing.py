@@ -19,7 +19,7 @@ from cosched_plugin.common.allocation import nearest_layout
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.messages import Action, NodeClass, RejectJob, StartJob, Welcome, starts_of
 from cosched_plugin.protocol.scheduler import Scheduler
-from cosched_plugin.site.driver import Driver, Outcome
+from cosched_plugin.site.driver import Actuator, Driver, Outcome
 from cosched_plugin.site.poll_loop import Clock, LoggedJob, Manager, PollLoop
 from cosched_plugin.site.snapshots import PENDING
 from cosched_plugin.site.store import IN_MEMORY, Store
@@ -61,10 +61,11 @@ class Observer(PollLoop):
         say: Callable[[str], None],
         job_log: JobLog | None = None,
         annotate: Callable[[int, str], Outcome] | None = None,
+        actuator: Actuator | None = None,
     ) -> None:
-        """``say`` takes what would be done; ``annotate`` writes it where a job's owner finds it."""
-        driver = Driver(manager.machine, Store(IN_MEMORY), _NoActuator(), manager.rules)
-        super().__init__(manager, driver, clock, log, "would be")
+        """``say`` takes what would be done; ``annotate`` writes it where a job's owner finds it; ``actuator``: of one that acts."""
+        driver = Driver(manager.machine, Store(IN_MEMORY), actuator or _NoActuator(), manager.rules)
+        super().__init__(manager, driver, clock, log, "would be" if actuator is None else "is")
         self._least_rest_s = REST_S
         self._make = make
         self._say = say
@@ -114,6 +115,10 @@ class Observer(PollLoop):
 
     def _advise(self, job_id: int, text: str) -> None:
         self._say(f"job {self.manager.label(job_id)}: {text}")
+        self._remark(job_id, text)
+
+    def _remark(self, job_id: int, text: str) -> None:
+        """Write what is said of a job where its owner finds it."""
         outcome = None if self._annotate is None else self._annotate(job_id, text)
         if outcome is not None:
             self.log("not-written", f"the remark on job {job_id}: {outcome}", level=WARNING)

@@ -22,6 +22,7 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
 from cosched_plugin.common.process import Service, freeze_heap, stop_on_signals
 from cosched_plugin.common.sockets import check_free_path
+from cosched_plugin.common.status import QUEUE_GAUGES, Status, Value
 from cosched_plugin.protocol.messages import StartJob, UsageTuple, Welcome
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.driver import Driver
@@ -163,12 +164,31 @@ class PollLoop:
         self._left = f"job {{}} {left_word} left to {manager.source.name}: {{}}"
         self._silent_since: float | None = None
         self._least_rest_s = POLL_S  # between two polls
+        self.gauges = dict(QUEUE_GAUGES)  # of the status, by its fields
+        self.status = Status(self.fields, self.gauges)
         clock.latest_us = max(clock.latest_us, driver.books.ledger.now_us)
+
+    def fields(self) -> Mapping[str, Value]:
+        """Return what the status says of the queue; another thread asks."""
+        ledger = self.driver.books.ledger
+        return {
+            "manager": self.manager.source.name,
+            "queue_length": len(ledger.queue),
+            "running_jobs": len(ledger.running),
+        }
 
     def begin(self) -> None:
         """Take over, from the store and the last poll."""
         self.driver.begin(self.clock.now_us(), self._snapshot())
+        self._turn()
+
+    def end(self) -> None:
+        """Do what is to be done before the process leaves, in a short time."""
+
+    def _turn(self) -> None:
+        began = time.perf_counter()
         self._decide()
+        self.status.count_answer(time.perf_counter() - began)
 
     def turn(self) -> bool:
         """Poll, and do what follows; return whether the manager has answered."""
@@ -178,7 +198,7 @@ class PollLoop:
         due_us = self._due_us()
         if changed or (due_us is not None and due_us <= self.clock.now_us()):
             self.driver.update(self.clock.now_us(), self._snapshot())
-            self._decide()
+            self._turn()
         return True
 
     def next_poll_s(self) -> float:
@@ -263,6 +283,7 @@ def run(loop: PollLoop, log: Log, wake: str | None = None) -> int:
             answered = loop.turn()
             service.turn()
             wait(poke, loop.next_poll_s() if answered else SILENT_S)
+        loop.end()
     log("leaving", f"leaving on {signal.Signals(stopped).name}; jobs run on, and held ones stay held")
     return 128 + stopped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -13,21 +13,24 @@ from urllib.parse import urlsplit
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import WAITING
 from cosched_plugin.common.trace_file import TraceFile
-from cosched_plugin.config import PolicyChoice
-from cosched_plugin.protocol.scheduler import SchedulerFactory
+from cosched_plugin.config import PolicyChoice, believed
+from cosched_plugin.protocol.messages import Welcome
+from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.quarantine import Quarantine
 from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.observing import JobLog, Observer
-from cosched_plugin.site.poll_loop import Clock, connect, only_process, run
+from cosched_plugin.site.poll_loop import Clock, PollLoop, connect, only_process, run
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
 from cosched_plugin.slurm.cluster import TICK, Cluster
 from cosched_plugin.slurm.dialect import MET, Change
+from cosched_plugin.slurm.guests import patience_s
 from cosched_plugin.slurm.pairing import share_of, shown
 from cosched_plugin.slurm.places import nodes_of
 from cosched_plugin.slurm.probe import probe
 from cosched_plugin.slurm.records import SlurmNode
 from cosched_plugin.slurm.rest import Polls, Rest
+from cosched_plugin.slurm.seating import GuestActuator, Seating
 from cosched_plugin.slurm.site_file import Site, read_site
 from cosched_plugin.slurm.transport import HttpTransport, Token, file_token
 from cosched_terminal.console import WARNING, Log, say
@@ -48,36 +51,42 @@ class Asked(NamedTuple):
     models: Mapping[str, Any]
     share: int | None  # None: as site file, policy and partition say
     wake: str | None
+    metrics: str | None  # where the status is served
     log: Log
 
-    def cluster(self, *, observed: bool) -> Cluster:
-        """Wait for Slurm; UsageError for nodes or a policy that cannot be served."""
+    def cluster(self, *, observed: bool, acts: bool) -> Cluster:
+        """Wait for Slurm; UsageError for nodes or a policy that cannot be served, and where jobs are changed (``acts``) for more.
+
+        ``observed``: the jobs that wait are those that Slurm may start.
+        """
         polls = Polls(self.rest)
         connect(polls, WAIT_S, self.log)
-        self._check_version(polls, observed=observed)
-        share = self._share(polls.nodes, observed=observed)
+        self._check_version(polls, acts=acts)
+        share = self._share(polls.nodes, acts=acts)
+        if acts and self.token is not None and (why := _ordinary(self.token.user)):
+            self.log("ordinary-user", why, level=WARNING)
         ignored: frozenset[str] = getattr(self.choice.make(), "ignored", frozenset())
         memory = "MEMORY" in shown(_show("config")).get("SelectTypeParameters", "").upper()
         cluster = Cluster(polls, self.site, share, ignored, observed=observed, counts_memory=memory)
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         return cluster
 
-    def _check_version(self, polls: Polls, *, observed: bool) -> None:
+    def _check_version(self, polls: Polls, *, acts: bool) -> None:
         """Try a version of the interface that nobody has met; UsageError where jobs cannot be placed with it."""
         version, (partition, *_) = self.rest.version, self.site.partitions
         if version in MET:
             return
         node = next((node.name for node in polls.nodes if partition in node.partitions), "")
-        why = "" if observed or not node else probe(self.rest, partition, node)
+        why = "" if not acts or not node else probe(self.rest, partition, node)
         if why:
             raise UsageError(f"{version} of slurmrestd is none of {', '.join(MET)}, and cannot be used: {why}")
         self.log("version", f"{version} of slurmrestd is not known: what it shows may be misread", level=WARNING)
 
-    def _share(self, nodes: Sequence[SlurmNode], *, observed: bool) -> int:
+    def _share(self, nodes: Sequence[SlurmNode], *, acts: bool) -> int:
         """Return how many jobs may be on a core; UsageError where slurm.conf does not allow it, and jobs are to be placed."""
         pairs = self.choice.settings.get("matching", "none") not in ("none", {"name": "none"})
         share, findings = share_of(self.site, self.share or self.site.share, nodes, _show, pairs=pairs)
-        fatal = [finding.words for finding in findings if finding.fatal and not observed]
+        fatal = [finding.words for finding in findings if finding.fatal and acts]
         if fatal:
             raise UsageError("slurm.conf does not let jobs share nodes: " + "; ".join(fatal))
         for finding in findings:
@@ -88,6 +97,19 @@ class Asked(NamedTuple):
         """Log what begins."""
         text = f"{self.choice.name} {words} {len(cluster.names)} nodes of {', '.join(self.site.partitions)}{more}"
         self.log(event, text, api=self.rest.version)
+
+    def explained(self, welcome: Welcome, sink: Callable[[Mapping[str, Any]], None]) -> Scheduler:
+        """Return a scheduler that tells its reasons."""
+        return self.choice.scheduler(welcome, trace=sink, models=self.models)
+
+    def run(self, loop: PollLoop) -> int:
+        """Go on until a signal, with the status served if that is wanted; return the exit code."""
+        with ExitStack() as open_things:
+            if self.metrics is not None:
+                from cosched_plugin.common.metrics_server import serve_metrics  # noqa: PLC0415 - few have it
+
+                open_things.callback(serve_metrics(self.metrics, loop.status, self.log).close)
+            return run(loop, self.log, self.wake)
 
 
 def enforce(
@@ -103,13 +125,11 @@ def enforce(
     log, clock = asked.log, Clock()
     with ExitStack() as open_things:
         open_things.enter_context(only_process(state))
-        cluster = asked.cluster(observed=False)
+        cluster = asked.cluster(observed=False, acts=True)
         store = open_store(state, cluster.names, log)
         open_things.callback(store.close)
         trace = None if trace_file is None else open_things.enter_context(TraceFile(trace_file)).write
         record = None if record_file is None else open_things.enter_context(TraceFile(record_file, at_once=True)).write
-        if asked.token is not None and (why := _ordinary(asked.token.user)):
-            log("ordinary-user", why, level=WARNING)
         ticks = _tick_partition(tick_partition)
         if ticks is None:
             log("no-tick", "no short jobs wake Slurm: starts may take a second longer")
@@ -119,29 +139,58 @@ def enforce(
         actuator = SlurmActuator(cluster, tools, clock, log)
         enforcer = Enforcer(cluster, actuator, store, Quarantine(make, log) if set_aside else make, clock, log, record)
         asked.say("enforcing", "decides for", cluster, f", {cluster.share} jobs a core")
-        return run(enforcer, log, asked.wake)
+        return asked.run(enforcer)
 
 
 def observe(asked: Asked, folder: str | None, *, anonymous: bool, writes: bool) -> int:
     """Say what would be done until a signal, and log what happens in a new folder; return the exit code."""
     log = asked.log
     asked.rest.list.follows_ends = True
-    cluster = asked.cluster(observed=True)
+    cluster = asked.cluster(observed=True, acts=False)
     job_log = (
         None if folder is None else JobLog(folder, cluster.machine.nodes, cluster.history(()), anonymous=anonymous)
     )
-    observer = Observer(
-        cluster, lambda welcome, sink: asked.choice.scheduler(welcome, trace=sink, models=asked.models), Clock(), log, say,
-        job_log, partial(annotate, cluster, Commands(None)) if writes else None,
-    )  # fmt: skip
+    remark = partial(annotate, cluster, Commands(None)) if writes else None
+    observer = Observer(cluster, asked.explained, Clock(), log, say, job_log, remark)
     asked.say("looking-on", "looks at", cluster)
     try:
-        return run(observer, log, asked.wake)
+        return asked.run(observer)
     finally:
         if job_log is not None:
             job_log.close()
             ended = f"{folder}: {job_log.written} jobs that have ended"
             log("logged", f"{ended}; {job_log.running} still run, and are not in it")
+
+
+def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
+    """Seat guests beside Slurm's own scheduler until a signal; return the exit code."""
+    log, clock = asked.log, Clock()
+    if not asked.site.guests:
+        raise UsageError("--mode guests: expected --guests HOST:GUEST, two partitions over the same nodes")
+    if others := set(asked.site.partitions) - {*asked.site.guests, *asked.site.guests.values()}:
+        raise UsageError(
+            f"--mode guests: partition {', '.join(sorted(others))} has none for its guests; expected --guests"
+        )
+    asked.rest.list.follows_ends = True
+    cluster = asked.cluster(observed=True, acts=not dry)
+    pairs = believed(cluster.machine, asked.models)
+    if pairs is None:
+        log(
+            "no-belief",
+            "nothing is believed of two jobs on a node: there will be no guests; see [belief] of --site",
+            level=WARNING,
+        )
+    tools = Commands(None)
+    actuator = GuestActuator(cluster, tools, clock, log, dry=dry)
+    matching = asked.choice.settings.get("matching")
+    seating = Seating(
+        cluster, actuator, asked.explained, pairs, clock, log, None if dry else partial(annotate, cluster, tools),
+        patience_s=patience_s(shown(_show("config"))), requeues=requeues,
+        empty_nodes=isinstance(matching, dict) and matching.get("empty_nodes") is True,
+    )  # fmt: skip
+    names = ", ".join(f"{guest} beside {host}" for host, guest in asked.site.guests.items())
+    asked.say("seating", "would seat guests on" if dry else "seats guests on", cluster, f": {names}")
+    return asked.run(seating)
 
 
 def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:

@@ -272,6 +272,7 @@ class SlurmJob(NamedTuple):
     suspend_s: Annotated[int, _numbers("suspend_time", MOST_S)]  # when it was last suspended, or resumed
     ran_s: Annotated[int, _numbers("pre_sus_time", MOST_S)]  # how long it had run by then, when it was ever suspended
     restarts: Annotated[int, _numbers("restart_cnt")]
+    requeue: Annotated[bool, lambda record: record.get("requeue") is True]
     cores: Annotated[Mapping[str, int] | None, _cores]  # that it has on each node; None where Slurm does not tell
 
     @property

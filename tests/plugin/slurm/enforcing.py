@@ -28,8 +28,10 @@ from cosched_plugin.protocol.messages import Actions, Events, StartJob, StartTog
 class Enforcing:
     """The process; it can be killed and begun again."""
 
-    def __init__(self, one: Bed, folder: Path, *options: str) -> None:
+    def __init__(self, one: Bed, folder: Path, *options: str, keeps: bool = True) -> None:
+        """``keeps``: whether it has a state, and records what it decides; seating guests it has none."""
         self.bed = one
+        self.keeps = keeps
         self.folder = folder
         self.options = options
         self.runs = 0
@@ -48,9 +50,9 @@ class Enforcing:
     def begin(self) -> None:
         self.runs += 1
         command = [
-            sys.executable, "-m", "cosched_plugin", "slurm", *self.bed.way,
-            "--state", str(self.folder / "state.sqlite"), "--record", str(self.folder / f"record-{self.runs:03d}.jsonl"),
-            *self.options,
+            sys.executable, "-m", "cosched_plugin", "slurm", *self.bed.way, *self.options,
+            *(["--state", str(self.folder / "state.sqlite"), "--record", str(self.folder / f"record-{self.runs:03d}.jsonl")]
+              if self.keeps else []),
         ]  # fmt: skip
         with open(self.folder / f"enforce-{self.runs:03d}.log", "w") as stream:
             env = environment(ROOT, **self.bed.told)
@@ -74,10 +76,24 @@ class Enforcing:
 @contextmanager
 def enforcing(one: Bed, folder: Path, *options: str) -> Iterator[Enforcing]:
     """Enforce until the end of the block; the driver must be alive then, and leave in order."""
-    driver = Enforcing(one, folder, *options)
+    with driving(Enforcing(one, folder, *options), "decides for") as driver:
+        yield driver
+
+
+@contextmanager
+def seating(one: Bed, folder: Path, *options: str) -> Iterator[Enforcing]:
+    """Seat guests of partition co until the end of the block, likewise."""
+    mode = ("--mode", "guests", "--guests", "co:guest")
+    with driving(Enforcing(one, folder, *mode, *options, keeps=False), "guest beside co") as driver:
+        yield driver
+
+
+@contextmanager
+def driving(driver: Enforcing, begun: str) -> Iterator[Enforcing]:
+    """Begin a driver, and end it."""
     driver.begin()
     try:
-        driver.wait_for("decides for")
+        driver.wait_for(begun)
         yield driver
         assert driver.process is not None
         assert driver.process.poll() is None, driver.log

@@ -1,0 +1,491 @@
+"""Guests beside Slurm's own scheduler: an observer that carries out those starts of its policy that join a running job.
+
+A start is one change, of the partition and of the list of nodes, of a job that is not held. Slurm refuses it whole if it has started
+the job; and its own backfill decides when the guest begins, so that the head's start is kept. What does not begin in time, or has lost
+its host, is put back by one change. `guests.py` has the rules.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from math import inf
+from typing import Any, Final
+
+from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.api import PairModel, slowdown_by
+from cosched_plugin.common.allocation import any_layer, each_node, layers_of
+from cosched_plugin.common.slurm_notation import WAITING
+from cosched_plugin.common.status import Gauge, Value
+from cosched_plugin.ledger.running import Running
+from cosched_plugin.protocol.messages import Action, JobSpec, ReviseJob, SetNote, StartJob, StartTogether
+from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.site.observing import Make, Observer
+from cosched_plugin.site.poll_loop import Clock
+from cosched_plugin.site.snapshots import PENDING, Snapshot
+from cosched_plugin.slurm.actuator import SlurmActuator, Tools
+from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.dialect import Change
+from cosched_plugin.slurm.gains import Gains
+from cosched_plugin.slurm.guests import (
+    UNTRIED,
+    Ask,
+    Company,
+    Host,
+    by_node,
+    companies,
+    open_nodes,
+    orphans,
+    why_barred,
+    why_hopeless,
+    why_not,
+)
+from cosched_plugin.slurm.records import SlurmJob
+from cosched_terminal.console import INFO, WARNING, Field, Log
+
+BACK_OFF_US: Final = 5 * SECOND_US
+PAUSE_US: Final = 30 * SECOND_US  # after a limit of all guests was met, unless one of them ends
+REPORT_S: Final = 3600.0  # between two accounts of what was gained
+LEAVE_S: Final = 10.0  # for putting back what is asked, at the end
+MOST_ASKS: Final = 20  # in a turn: what follows from them is looked at then
+MOST_EXPLAINED: Final = 100  # pending jobs, in queue order, of which it is said why they are no guests
+MOST_REMARKS: Final = 5  # of these in a turn: each is a command
+_UNKNOWN: Final = 2.0  # slowdown of two jobs of which nothing is known: as if they took turns
+_STARTED: Final = "2073"  # Job is no longer pending execution
+_NEVER: Final = 1 << 62
+
+
+class GuestActuator(SlurmActuator):
+    """Asks Slurm to start guests, and puts back those that do not begin; it knows which it has asked for."""
+
+    def __init__(self, cluster: Cluster, tools: Tools, clock: Clock, log: Log, *, dry: bool) -> None:
+        super().__init__(cluster, tools, clock, log)
+        self.dry = dry
+        self.asked: dict[int, Ask] = {}  # by the protocol's number
+        self.hopeless: Mapping[int, str] = {}  # those that are to be put back at once, and why
+        self.words: Mapping[int, str] = {}  # what is said of a start
+        self.paused_us = 0  # until when nobody is asked
+        self.counts = {"asked": 0, "begun": 0, "put_back": 0, "first": 0, "orphans": 0, "blind": 0}
+        self._tried_us: dict[int, int] = {}  # when an orphan is next put back: it may be refused
+
+    def carry_out(self, action: Action) -> Outcome:
+        """Ask for a start; what is expected of running jobs is for the books alone."""
+        if not isinstance(action, StartJob):
+            return None
+        job_id, label = action.job_id, self._cluster.label(action.job_id)
+        outcome = self._unless_silent(lambda: self._ask(action))
+        words = self.words.get(job_id, "")
+        if outcome is None or isinstance(outcome, Unsettled):
+            self.counts["asked"] += 1
+            self.placed += 1
+            text = f"job {label} {'would be' if self.dry else 'is'} asked to be a guest: {words}"
+            self._log("asked", text, job=job_id, nodes=",".join(self._cluster.names_of(action)))
+            if outcome is not None:
+                self._log("unsettled", f"whether Slurm knows of it is not known: {outcome}", level=WARNING, job=job_id)
+            return outcome
+        self.refused += 1
+        if _STARTED in outcome:
+            self.counts["first"] += 1
+            self._log("first", f"job {label}: Slurm was first, and has started it", job=job_id)
+        else:
+            self._log("refused", f"Slurm refuses job {label} as a guest: {outcome}", level=WARNING, job=job_id)
+        self.back_off(job_id)
+        return outcome
+
+    def _ask(self, start: StartJob) -> Outcome:
+        job_id = start.job_id
+        job = self._cluster.records.get(job_id)
+        if job is None or job.state not in WAITING:
+            return f"it is {'gone' if job is None else job.state}, not waiting"
+        names = tuple(self._cluster.names_of(start))
+        there = by_node(self._cluster.polls.jobs)
+        hosts = {name: frozenset(one.job_id for one in there.get(name, ())) for name in names}
+        guests = self._cluster.site.guests[job.partition]
+        outcome = None if self.dry else self._change(job_id, Change(names, partition=guests))
+        if outcome is None or isinstance(outcome, Unsettled):
+            self.asked[job_id] = Ask(self._clock.now_us(), hosts, job.start_s)
+        return outcome
+
+    def withdraw(self, start: StartJob) -> bool | None:
+        """Put a job back that does not begin; None: it has begun by now."""
+        job_id = start.job_id
+        if not self.silence and self._has_begun(job_id):
+            return None
+        ask = self.asked.pop(job_id, None)
+        reason = self._cluster.pending_reason(job_id)
+        waited = "" if ask is None else f" in {(self._clock.now_us() - ask.at_us) / SECOND_US:.0f} s"
+        why = self.hopeless.get(job_id) or f"it has not begun{waited} (Slurm's reason: {reason or 'None'})"
+        if reason.startswith("QOS"):  # most likely of the partition's own QOS, which caps the guests
+            self.paused_us = self._clock.now_us() + PAUSE_US
+        self.put_back(job_id, why, "put_back")
+        return True
+
+    def put_back(self, job_id: int, why: str, kind: str) -> bool:
+        """Give a job the partition back in which its user has submitted it, and no list of nodes; return whether it has that."""
+        self.counts[kind] += 1
+        problem = self._unless_silent(partial(self._put_back, job_id))
+        self.back_off(job_id)
+        label = self._cluster.label(job_id)
+        name = "put-back" if kind == "put_back" else "orphan"
+        if problem is None:
+            self._log(name, f"job {label} is back: {why}", job=job_id)
+        elif isinstance(problem, str) and _STARTED in problem:
+            self._log(name, f"job {label} is not put back, since it has begun; {why}", job=job_id)
+        else:
+            self._log(name, f"job {label} cannot be put back: {problem}; {why}", level=WARNING, job=job_id)
+        return problem is None
+
+    def _put_back(self, job_id: int) -> Outcome:
+        job = self._cluster.records.get(job_id)
+        if job is None or self.dry:
+            return None
+        home = self._cluster.site.home_of(job.partition)
+        return None if home == job.partition else self._change(job_id, Change((), partition=home))
+
+    def put_back_orphans(self, job_ids: Iterator[int]) -> None:
+        """Put back what waits in a partition of guests, and was not asked by this process."""
+        now_us = self._clock.now_us()
+        self._tried_us = {job_id: at_us for job_id, at_us in self._tried_us.items() if at_us > now_us}
+        for job_id in job_ids:
+            if job_id not in self._tried_us and not self.silence:
+                self._tried_us[job_id] = now_us + BACK_OFF_US
+                self.put_back(job_id, "it waited in the partition of guests, and nobody had asked it to", "orphans")
+
+    def back_off(self, job_id: int) -> None:
+        """Let a job wait at least 5 s until it is asked again, and longer with every failure in a row."""
+        now_us, manager = self._clock.now_us(), self._cluster
+        manager.back_off([job_id], now_us)
+        manager.not_before_us[job_id] = max(manager.not_before_us.get(job_id, 0), now_us + BACK_OFF_US)
+
+    def requeue(self, job: SlurmJob) -> Outcome:
+        """Requeue a guest; return why that is not possible."""
+        self._rest.list.touch(job.job_id)
+        label = f"{job.array_id}_{job.task}" if job.task is not None else str(job.job_id)
+        return None if self.dry else self._unless_silent(lambda: self._tools.scontrol("requeue", label))
+
+    def follow_up(self) -> None:
+        """Do nothing: nothing is held or resumed here."""
+
+
+GAUGES: Final = {
+    "hosts": Gauge("guest_hosts", "Running jobs that a guest might join."),
+    "candidates": Gauge("guest_candidates", "Pending jobs that might be guests."),
+    "asked_now": Gauge("guests_asked", "Pending jobs that Slurm was asked to start as guests."),
+    "guests": Gauge("guests", "Guests that run."),
+    "asked": Gauge("guests_asked_total", "Changes that asked for a guest."),
+    "begun": Gauge("guests_begun_total", "Guests that have begun."),
+    "put_back": Gauge("guests_put_back_total", "Asked jobs that were put back."),
+    "first": Gauge("guests_slurm_first_total", "Asked jobs that Slurm had started itself."),
+    "orphans": Gauge("guests_orphans_total", "Jobs that waited among the guests unasked, and were put back."),
+    "blind": Gauge("guests_blind_pairs_total", "Pairs that Slurm has made itself."),
+    "pair_node_s": Gauge("guests_pair_node_seconds_total", "Node-seconds with a guest beside another job."),
+    "won_node_s": Gauge("guests_won_node_seconds_total", "Node-seconds won by these pairs, by what is believed."),
+    "others_lost_s": Gauge("guests_hosts_lost_seconds_total", "Time lost by jobs beside guests, by what is believed."),
+    "sooner_s": Gauge(
+        "guests_sooner_seconds_total", "By how much guests began before the start that Slurm had planned."
+    ),
+}
+
+
+class Seating(Observer):
+    """A Slurm in which guests are seated beside running jobs."""
+
+    def __init__(
+        self, cluster: Cluster, actuator: GuestActuator, make: Make, pairs: PairModel | None, clock: Clock, log: Log,
+        annotate: Callable[[int, str], Outcome] | None = None, *, patience_s: float, empty_nodes: bool = False,
+        requeues: bool = False,
+    ) -> None:  # fmt: skip
+        """``patience_s``: how long Slurm may take to start a guest; ``empty_nodes``: guests may have some besides their hosts';
+        ``requeues``: whether a guest in a pair that Slurm has made, and that is believed to be bad, is requeued.
+        """
+        super().__init__(cluster, make, clock, log, lambda _: None, None, annotate, actuator)
+        self._cluster = cluster
+        self._actuator = actuator
+        self._pairs = pairs
+        self._empty_nodes = empty_nodes
+        self._requeues = requeues
+        self.driver.confirm_us = _NEVER if actuator.dry else round(patience_s * SECOND_US)
+        self._gains = Gains(dry=actuator.dry)
+        self._hosts_of: dict[
+            int, frozenset[int]
+        ] = {}  # of guests that this process has asked: Slurm's numbers of their hosts
+        self._kept: dict[int, tuple[str, ...]] = {}  # of a trial run: the nodes of those who would be guests
+        self._pairs_seen: set[tuple[int, int]] = set()  # by Slurm's numbers of the guest and of the other one
+        self._barred: dict[int, str] = {}  # pending jobs that are no candidates, and why
+        self._said: dict[int, set[str]] = {}  # why a job is no guest, as far as that was said
+        self._open: frozenset[str] = frozenset()  # nodes that a guest may have
+        self._report_s = time.monotonic() + REPORT_S
+        self.gauges |= GAUGES
+        self._now: dict[str, Value] = {}
+
+    def fields(self) -> Mapping[str, Value]:
+        """Return what the status says of guests."""
+        return {**super().fields(), **self._now, **self._actuator.counts}
+
+    # ------------------------------------------------------------ what a poll shows
+
+    def _snapshot(self) -> Snapshot:
+        """Return what the last poll has shown as the policy is to see it: candidates, and the nodes of hosts."""
+        snapshot = super()._snapshot()
+        cluster, actuator, site = self._cluster, self._actuator, self._cluster.site
+        there = by_node(cluster.polls.jobs)
+        self._see_starts(there)
+        actuator.hopeless = self.driver.hopeless = {} if actuator.dry else dict(self._hopeless(there))
+        actuator.put_back_orphans(orphans(cluster.records, actuator.asked, site))
+        self._see_pairs(companies(there, site))
+        self._gains.look(cluster.records, self.clock.now_s())
+        polled, self._barred = dict(snapshot.jobs), {}
+        for job_id, each in snapshot.jobs.items():
+            if each.state == PENDING and job_id not in actuator.asked:
+                job = cluster.records[job_id]
+                if why := why_barred(job, site):
+                    polled[job_id] = each._replace(held=True)
+                    if job.reason not in UNTRIED and job.partition in site.guests:
+                        self._barred[job_id] = why
+        self._kept = {
+            job_id: names for job_id, names in self._kept.items() if self._gains.holds(job_id, self.clock.now_s())
+        }
+        kept = {name for names in self._kept.values() for name in names}
+        free = {name for name in cluster.names if name not in there} if self._empty_nodes else set()
+        self._open = frozenset((open_nodes(there, site) | free) - kept)
+        shut = {number for number, name in enumerate(cluster.names) if name not in self._open}
+        return snapshot._replace(jobs=polled, down=snapshot.down | shut)
+
+    def _hopeless(self, there: Mapping[str, Sequence[SlurmJob]]) -> Iterator[tuple[int, str]]:
+        cluster = self._cluster
+        in_service = {name for number, name in enumerate(cluster.names) if number not in cluster.down}
+        closed = self._closed()
+        for job_id, ask in self._actuator.asked.items():
+            why = closed or why_hopeless(ask, cluster.records[job_id], there, in_service, cluster.site)
+            if why:
+                yield job_id, why
+
+    def _closed(self) -> str:
+        """Return why the partitions of guests take none."""
+        guests = set(self._cluster.site.guests.values())
+        down = [each.name for each in self._cluster.polls.partitions if each.name in guests and not each.up]
+        return f"partition {down[0]} is not up" if down else ""
+
+    def _see_starts(self, there: Mapping[str, Sequence[SlurmJob]]) -> None:
+        """Look which of the asked jobs have begun, and beside whom."""
+        cluster, asked = self._cluster, self._actuator.asked
+        for job_id, ask in list(asked.items()):
+            job = cluster.records.get(job_id)
+            if job is not None and job.state in WAITING:
+                continue
+            del asked[job_id]
+            if job is None or not job.nodes:  # cancelled
+                continue
+            after = f"{max(0.0, self.clock.now_us() - ask.at_us) / SECOND_US:.0f} s after it was asked"
+            label = cluster.label(job_id)
+            if self._actuator.dry:
+                self.log(
+                    "began", f"job {label}: Slurm has started it {after.replace('was', 'would have been')}", job=job_id
+                )
+            elif job.partition in cluster.site.guests:
+                self._actuator.counts["first"] += 1
+                self.log("first", f"job {label}: Slurm was first, and has started it in {job.partition}", job=job_id)
+            else:
+                self._actuator.counts["begun"] += 1
+                self._hosts_of[job_id] = ask.hosts
+                self._gains.begin(job_id, job.start_s, ask.planned_s if ask.planned_s > job.start_s else 0.0)
+                others = {one.job_id for name in job.nodes for one in there.get(name, ())} - {job.job_id}
+                beside = (
+                    f"beside job {', '.join(map(str, sorted(others)))}"
+                    if others
+                    else "beside nobody: its host has ended"
+                )
+                where = "" if set(job.nodes) == set(ask.nodes) else f", and not on {','.join(ask.nodes)}"
+                self.log(
+                    "guest", f"job {label} is a guest on {','.join(job.nodes)}{where}, {beside}, {after}", job=job_id
+                )
+
+    def _see_pairs(self, found: Sequence[Company]) -> None:
+        """Look at pairs that are new: those that nobody asked for are told."""
+        numbers = {job.job_id: number for number, job in self._cluster.records.items()}
+        for guest, other, nodes in found:
+            if (guest.job_id, other.job_id) in self._pairs_seen:
+                continue
+            job_id, other_id = numbers[guest.job_id], numbers[other.job_id]
+            known, now_s = self._slowdowns(job_id, other_id), self.clock.now_s()
+            slows = known if max(known) < inf else (_UNKNOWN, _UNKNOWN)
+            self._gains.begin(job_id, now_s)  # of a driver before this one
+            self._gains.meet(job_id, other_id, nodes, max(guest.start_s, other.start_s), slows)
+            hosts = self._hosts_of.get(job_id)
+            if Company(guest, other, nodes).blind if hosts is None else other.job_id not in hosts:
+                self._tell_blind(guest, other, slows if known == slows else None)
+        self._pairs_seen = {(guest.job_id, other.job_id) for guest, other, _ in found}
+        self._hosts_of = {job_id: hosts for job_id, hosts in self._hosts_of.items() if job_id in self._cluster.records}
+
+    def _slowdowns(self, job_id: int, other_id: int) -> tuple[float, float]:
+        """Return how slow each of two jobs is believed to be beside the other; inf: nothing is known."""
+        one, other = [self.driver.books.ledger.description(each) for each in (job_id, other_id)]
+        return (inf, inf) if one is None or other is None else (self._slow(one, other), self._slow(other, one))
+
+    def _slow(self, job: JobSpec, other: JobSpec) -> float:
+        return slowdown_by(job, other, self._pairs)
+
+    def _tell_blind(self, guest: SlurmJob, other: SlurmJob, slows: tuple[float, float] | None) -> None:
+        self._actuator.counts["blind"] += 1
+        words = f"guest {guest.job_id} and job {other.job_id} on {','.join(set(guest.nodes) & set(other.nodes))}"
+        belief = "nothing is known of them" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
+        self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, job=guest.job_id)
+        if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
+            problem = self._actuator.requeue(guest)
+            done = problem or "they would get on faster one after the other"
+            self.log("requeued", f"guest {guest.job_id} is requeued: {done}", level=WARNING, job=guest.job_id)
+
+    # ------------------------------------------------------------ decisions
+
+    def _decide(self) -> None:
+        """Ask a fresh scheduler, and carry out those of its starts that join a running job."""
+        welcome = self.driver.inventory()
+        closed = self._closed()
+        self._notices.tell("closed", "no guests: {}", {closed: ""} if closed else {})
+        if not closed and self.clock.now_us() >= self._actuator.paused_us:
+            facts: list[Mapping[str, Any]] = []
+            scheduler = self._make(welcome, facts.append)
+            batch = self.driver.next_batch()
+            assert batch is not None  # after an inventory the scheduler is asked in any case
+            self._answer(scheduler.handle(batch.now_us, batch.events), facts)
+            self._explain()
+
+    def turn(self) -> bool:
+        """Poll, and do what follows; the figures go on without a change, too."""
+        answered = super().turn()
+        if answered:
+            self._count()
+            if time.monotonic() > self._report_s:
+                self._report()
+        return answered
+
+    def _answer(self, actions: Sequence[Action], facts: Sequence[Mapping[str, Any]]) -> None:
+        running, asked = dict(self.driver.books.ledger.running), self._actuator.asked
+        reasons = {fact["job"]: fact for fact in facts if fact.get("kind") == "start"}
+        kept = list(_joining(actions, running))
+        starts = [action for action in kept if isinstance(action, StartJob)]
+        words = {start.job_id: self._joined_words(start, reasons.get(start.job_id, {})) for start in starts}
+        self._actuator.words = words
+        self.driver.answer(self.clock.now_us(), kept)
+        for start in starts:
+            if start.job_id not in asked:
+                continue
+            self._remark(start.job_id, f"a guest {words[start.job_id]}")
+            if self._actuator.dry:
+                self._pretend(start, asked[start.job_id], reasons.get(start.job_id, {}))
+
+    def _joined_words(self, start: StartJob, fact: Mapping[str, Any]) -> str:
+        beside = [
+            f"beside job {self.manager.label(each['job'])}, {each['slowdown']:.2f} times as slow"
+            for each in fact.get("beside", ())
+        ]
+        own = f"{fact['slowdown']:.2f} times as slow as alone" if fact.get("slowdown") else ""
+        return ", ".join([f"on {','.join(self.manager.names_of(start))}", *beside, *([own] if own else [])])
+
+    def _pretend(self, start: StartJob, ask: Ask, fact: Mapping[str, Any]) -> None:
+        """Count a guest of a trial run as one that has begun."""
+        job_id, now_s = start.job_id, self.clock.now_s()
+        self._kept[job_id] = tuple(ask.nodes)
+        self._gains.begin(job_id, now_s)
+        hosts = {each["job"]: self._slowdowns(job_id, each["job"]) for each in fact.get("beside", ())}
+        names = set(ask.nodes)
+        for host, slows in hosts.items():
+            nodes = len(names.intersection(self._cluster.records[host].nodes))
+            self._gains.meet(job_id, host, nodes, now_s, slows if max(slows) < inf else (_UNKNOWN, _UNKNOWN))
+
+    def _explain(self) -> None:
+        """Say of the first pending jobs why they are no guests, each reason once."""
+        ledger, now_us = self.driver.books.ledger, self.clock.now_us()
+        hosts = [
+            Host(each.job, max(_limit_end_us(each), each.end_us), room)
+            for each in ledger.running.values()
+            if (room := self._room(each))
+        ]
+        waiting = sorted(ledger.queue.values(), key=lambda job: (-job.priority, job.submit_us, job.id))[:MOST_EXPLAINED]
+        whys = {job.id: why_not(job, hosts, self._slow, now_us) for job in waiting}
+        new: dict[int | str, str] = {}
+        for job_id, why in {**self._barred, **whys}.items():
+            said = self._said.setdefault(job_id, set())
+            if why not in said:
+                said.add(why)
+                label = self.manager.label(job_id)
+                new[int(label) if label.isdigit() else label] = why
+                if job_id in whys and len(new) <= MOST_REMARKS:
+                    self._remark(job_id, f"no guest: {why}")
+        self._notices.tell("no-guest", "job {} is no guest: {}", new, INFO)
+        self._said = {job_id: said for job_id, said in self._said.items() if job_id in self._cluster.records}
+        self._now |= {"hosts": len(hosts), "candidates": len(ledger.queue)}
+
+    def _room(self, running: Running) -> int:
+        """Return how many threads are open beside a job of a host partition: on the nodes that it has alone."""
+        job = self._cluster.records.get(running.job.id)
+        if job is None or job.partition not in self._cluster.site.guests:
+            return 0
+        taken = {name for ask in self._actuator.asked.values() for name in ask.nodes}
+        names = self._cluster.names
+        return sum(
+            count * running.job.threads_per_process
+            for node, count in each_node(running.runs)
+            if names[node] in self._open and names[node] not in taken
+        )
+
+    def _count(self) -> None:
+        """Bring the figures of the status up to date."""
+        guests = set(self._cluster.site.guests.values())
+        running = [job for job in self._cluster.polls.jobs if job.state == "RUNNING" and job.partition in guests]
+        sums = self._gains.totals(self.clock.now_s())._asdict()
+        self._now |= {"asked_now": len(self._actuator.asked), **sums, "guests": len(running)}
+
+    def _report(self) -> None:
+        """Say what was gained so far."""
+        sums = self._gains.totals(self.clock.now_s())
+        counts = self._actuator.counts
+        dry = self._actuator.dry
+        words = sums.words(dry=dry) + ("" if dry else f"; {counts['put_back']} put back, {counts['blind']} blind pairs")
+        figures: dict[str, Field] = {name: round(value, 1) for name, value in sums._asdict().items()}
+        self.log("gains", words, level=INFO, **figures, **counts)
+        self._report_s = time.monotonic() + REPORT_S
+
+    def end(self) -> None:
+        """Put back what is asked, as far as that is done in time; guests run on."""
+        end = time.monotonic() + LEAVE_S
+        self._actuator.silence = ""
+        for job_id in list(self._actuator.asked):
+            if time.monotonic() > end or self._actuator.silence:
+                break
+            del self._actuator.asked[job_id]
+            if not self._actuator.dry:
+                self._actuator.put_back(job_id, "cosched leaves", "put_back")
+        self._report()
+
+
+def _joining(actions: Sequence[Action], running: Mapping[int, Running]) -> Iterator[Action]:
+    """Yield the starts that join running jobs, and what is noted and expected of jobs that run then.
+
+    A start on free nodes is Slurm's to make, and so is one of several jobs together. The limits of running jobs are their users'.
+    """
+    taken = 0
+    for each in running.values():
+        taken |= any_layer(layers_of(each.runs, 1))
+    left: set[int] = set()
+    asks = 0
+    for action in actions:
+        match action:
+            case StartJob(job_id, runs):
+                if asks < MOST_ASKS and any_layer(layers_of(runs, 1)) & taken:
+                    asks += 1
+                    yield action
+                else:
+                    left.add(job_id)
+            case StartTogether():
+                left.update(start.job_id for start in action.starts)
+            case SetNote() if action.job_id not in left:
+                yield action
+            case ReviseJob(job_id) if job_id in running:
+                yield action._replace(limit_us=running[job_id].limit_us)
+
+
+def _limit_end_us(running: Running) -> int:
+    limit_us = running.job.estimate_us if running.job.limit_us is None else running.job.limit_us
+    return running.start_us + limit_us + running.idle_us
