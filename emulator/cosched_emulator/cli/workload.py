@@ -263,6 +263,9 @@ def import_log(
     default_estimate: float = option(
         "--default-estimate S", "Estimate of jobs without a limit, in seconds.", click.FloatRange(min=1), 86_400
     ),
+    memory_mb: int | None = option(
+        "--memory-mb N", "Memory of a node, in MiB.  [default: the most that jobs held]", _POSITIVE
+    ),
     as_submitted: bool = AS_SUBMITTED,
     skip_bad_rows: bool = option("--skip-bad-rows", "Leave malformed rows out instead of stopping."),
     anonymise: bool = option("--anonymise", "Leave out names, numbers of jobs and the day."),
@@ -288,6 +291,7 @@ def import_log(
         skip_bad_rows=skip_bad_rows,
         anonymous=anonymise,
         force=force,
+        memory_mb=memory_mb,
     )
     report = import_dump(sacct, out, options)
     if as_json:

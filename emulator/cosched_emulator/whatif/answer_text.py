@@ -11,7 +11,7 @@ from cosched_emulator.page.study_page import change_bars
 from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
-from cosched_emulator.whatif.candidates import CONTENTIONS
+from cosched_emulator.whatif.candidates import CHANGES, CONTENTIONS
 from cosched_terminal.console import align, printable
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
@@ -29,6 +29,7 @@ def _sentences(answer: Answer) -> Iterator[str]:
         f"The log was run in {answer.windows} window{'s' * (answer.windows > 1)} of {answer.prepared.window_jobs:,} jobs, "
         f"and every policy compared with {answer.present}."
     )
+    yield from (f"Without any run the log says: {text}." for text in answer.prepared.sharing)
     scale = answer.prepared.question.scale
     if answer.windows < scale.least:
         yield f"It cannot tell: it is too short for {scale.least} windows of {scale.fewest} jobs."
@@ -47,11 +48,24 @@ def _sentences(answer: Answer) -> Iterator[str]:
         )
         yield f"The log cannot tell whether {names} change{'s' * (len(unsure) == 1)} the mean response."
     yield from _no_gain_of_sharing(answer)
+    yield from _opted_in(answer)
     yield from _hanging(answer)
     if answer.measure:
         pairs = answer.measure[:_NAMED]
         told = ", ".join(f"{one} beside {other} ({share:.0f} %)" for one, other, share in pairs)
         yield f"To know better, measure those programs beside each other that would share nodes longest: {told}."
+
+
+def _opted_in(answer: Answer) -> Iterator[str]:
+    """Yield what is left of an add-on's gain where fewer users opt in: no other assumption counts as much."""
+    for policy in dict.fromkeys(change.of for change in CHANGES if change.of):
+        asked = [
+            swing for change in CHANGES for swing in answer.swings if swing.change == change and change.of == policy
+        ]
+        if asked:
+            told = [f"{_short(asked[0].before)} where all users opt in"]
+            told += [f"{_short(swing.response)} where {swing.change.what}" for swing in asked]
+            yield f"With {policy} the mean response changes by {'; by '.join(told)}."
 
 
 def _of_windows(one: Compared, answer: Answer) -> str:
@@ -61,11 +75,12 @@ def _of_windows(one: Compared, answer: Answer) -> str:
 
 def _hanging(answer: Answer) -> Iterator[str]:
     """Yield the assumptions that are shown to move the answer, or the one that moves it most, and those without the gain."""
-    shown = [swing for swing in answer.swings if swing.shown]
+    others = [swing for swing in answer.swings if not swing.change.of]
+    shown = [swing for swing in others if swing.shown]
     if shown:
         yield f"The answer hangs most on {_hangs(shown[:_NAMED])}."
-    elif answer.swings:
-        yield f"No changed assumption is shown to move the answer by itself; most it hangs on {_hangs(answer.swings[:1])}."
+    elif others:
+        yield f"No changed assumption is shown to move the answer by itself; most it hangs on {_hangs(others[:1])}."
     gained = {(one.candidate, one.contention) for one in answer.compared if one.verdict == GAIN}
     lost = [
         swing
@@ -322,6 +337,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
             }
             for swing in answer.swings
         ],
+        "sharing": list(answer.prepared.sharing),
         "measure_next": [pair._asdict() for pair in answer.measure],
         "assumptions": list(answer.prepared.assumptions),
         "not_compared": {candidate.policy: reason for candidate, reason in answer.not_compared},

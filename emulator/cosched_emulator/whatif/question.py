@@ -45,8 +45,8 @@ from cosched_emulator.whatif.measures import MEASURES
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.sacct.sacct_log import assumptions_of
-from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
+from cosched_emulator.workload.sacct.sacct_log import assumptions_of, sharing_in
+from cosched_emulator.workload.side_files.annotations import FLAGS, Annotations, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.draws import uniform
@@ -116,6 +116,11 @@ class Prepared:
     other_programs: str | None
     by_cores: frozenset[str]  # ways of contention in which jobs share nodes by cores today
     names: Mapping[str, str] = field(default_factory=dict)  # number of a program or user -> its name, for people
+
+    @property
+    def sharing(self) -> tuple[str, ...]:
+        """Return what the log says of sharing without any run: of Slurm's accounting alone."""
+        return sharing_in(self.assumptions)
 
     def name_of(self, program: str) -> str:
         """Return a program or user as people know it: the log has numbers."""
@@ -198,7 +203,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     notes = [
         f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of "
         "each are run, but do not count",
-        "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for does not count",
+        "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for delays no start",
         *_left_out(question.site),
         *_of_import(question, str(workload["swf"])),
     ]
@@ -226,7 +231,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         tuple(candidate for candidate, reason in reasons if not reason),
         tuple((candidate, reason) for candidate, reason in reasons if reason),
         tuple(notes),
-        _other_programs(question, log, folder, hardware),
+        _other_programs(question, log, folder, said, hardware),
         by_cores,
         _names_beside(str(workload["swf"])),
     )
@@ -295,7 +300,7 @@ def _hardware(
                 f"{name}: jobs are the programs of {question.pairs} that annotations name; others do not share"
             )
         else:
-            workload["annotations"] = str(_programs(question, log, folder, draw=1))
+            workload["annotations"] = str(_programs(question, log, folder, said, draw=1))
             notes.append(
                 f"{name}: which program of {question.pairs} a job is, is drawn for each user and program of the log"
             )
@@ -355,8 +360,8 @@ def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Ma
     return "it needs nodes that are all alike" if candidate.policy == "glts" and len(classes) > 1 else ""
 
 
-def _programs(question: Question, log: Workload, folder: Path, *, draw: int) -> Path:
-    """Write which jobs are which programs of the table; return the file.
+def _programs(question: Question, log: Workload, folder: Path, said: Annotations | None, *, draw: int) -> Path:
+    """Write which jobs are which programs of the table, and which never share; return the file.
 
     One is drawn for each user and program of the log, or for each job where the log has neither. Processes on a node are left open:
     a job that keeps them cannot run on halves of nodes.
@@ -372,23 +377,31 @@ def _programs(question: Question, log: Workload, folder: Path, *, draw: int) -> 
     target = folder / _PROGRAMS.format(draw=draw)
     with new_text_file(target, force=True) as stream:
         table = csv.writer(stream, lineterminator="\n")
-        table.writerow((*KEYS, "name"))
+        table.writerow((*KEYS, "name", *FLAGS))
+        names: dict[JobKey, str] = {}
         for key in filter(any, keys):
             numbers = [int(part) if part is not None and str(part).isdecimal() else 0 for part in key]
-            place = int(uniform(draw, "whatif-program", *numbers) * len(choices))
-            table.writerow("" if part is None else part for part in (*key, choices[place]))
+            names[key] = choices[int(uniform(draw, "whatif-program", *numbers) * len(choices))]
+        flags = [{} if said is None else said.values[name] for name in FLAGS]
+        for key in dict.fromkeys(chain(names, *flags)):
+            own = ("yes" * values.get(key, False) for values in flags)
+            table.writerow("" if part is None else part for part in (*key, names.get(key, ""), *own))
     return target
 
 
 def _other_programs(
-    question: Question, log: Workload, folder: Path, hardware: Mapping[str, Mapping[str, Any]]
+    question: Question,
+    log: Workload,
+    folder: Path,
+    said: Annotations | None,
+    hardware: Mapping[str, Mapping[str, Any]],
 ) -> str | None:
     """Return the file of another draw than that of the hardware; None if there is none that differs."""
     first = hardware.get(PAIRS, {}).get("workload", {}).get("annotations")
     if first is None:
         return None
     for draw in _DRAWS:
-        other = _programs(question, log, folder, draw=draw)
+        other = _programs(question, log, folder, said, draw=draw)
         if other.read_bytes() != Path(first).read_bytes():
             return str(other)
     return None

@@ -131,6 +131,8 @@ IDLE_IN_FILES = {
     "workload.annotations: priority": "no order goes by it",
     "workload.annotations: bound": "no job is refused a partner for it",
     "workload.annotations: ppn": "a job of one process",
+    "workload.annotations: exclusive": "on nodes of one core",
+    "workload.annotations: unpaired": "its job has no partner here",
     "workload.programs: unpaired": "its job has no partner here",
     "workload.applications: procs": "jobs of a log or model have sizes of their own",
     "workload.applications: compact_s": "and run times",

@@ -305,6 +305,7 @@ SHEETS: dict[str, Sheet] = {
             "priority": ({"priority": 7},),
             "eligible": ({"eligible": "9-12"},),
             **{name: ({name: "gpu:2"},) for name in ("resources", "licences")},
+            **{name: ({name: "yes"},) for name in ("exclusive", "unpaired")},
         },
     ),
     "workload.profiles": Sheet(

@@ -149,6 +149,23 @@ def test_what_the_answer_hangs_on_says_no_more_than_its_rows(prepared: Prepared)
     ]
 
 
+def test_what_is_left_where_fewer_users_opt_in_is_always_said(prepared: Prepared) -> None:
+    """Also where it is not shown to move the answer; other assumptions are told beside it."""
+    rows = {PRESENT: [100.0] * 4, "guests": [60.0, 61.0, 59.0, 60.0], "lomarc-r": [50.0, 51.0, 49.0, 50.0]}
+    found = answer(prepared, made_up(prepared, rows))
+    assert "opt" not in paragraph(found)  # not run
+    few = made_up(prepared, {"guests": [90.0, 91.0, 89.0, 90.0]}, belief="quarter opted in").rows
+    half = made_up(prepared, {"guests": [80.0, 81.0, 79.0, 80.0]}, belief="half opted in").rows
+    result = cast(StudyResult, SimpleNamespace(rows=[*made_up(prepared, rows).rows, *few, *half], failures=()))
+    words = paragraph(answer(prepared, result))
+    assert re.search(
+        r"With guests the mean response changes by -40 %, .* where all users opt in; by -20 %, .* where half of the users let "
+        r"their jobs share; by -10 %, .* where a quarter",
+        words,
+    )
+    assert "hangs most on" not in words
+
+
 def test_windows_in_which_a_run_failed_are_told_and_too_few_of_them_tell_nothing(prepared: Prepared) -> None:
     rows = {
         PRESENT: [100.0, 101.0, 99.0, 100.0],
@@ -227,7 +244,8 @@ def test_programs_that_annotations_name_are_not_drawn_and_drawn_ones_have_no_lay
     log = write_log(tmp_path / "log.swf", 200)
     table = tmp_path / "pairs.csv"
     table.write_text("row,column,ratio\na,a,1.5\na,b,1.1\nb,a,1.2\nb,b,1.3\n")
-    for name, content in (("layout.csv", "job,ppn\n3,2\n"), ("named.csv", "application,name\n1,a\n2,b\n")):
+    layout = "job,ppn,exclusive,unpaired\n3,2,,\n4,,yes,\n5,2,,yes\n"
+    for name, content in (("layout.csv", layout), ("named.csv", "application,name\n1,a\n2,b\n")):
         (tmp_path / name).write_text(content)
     found = {}
     for name in ("layout.csv", "named.csv"):
@@ -238,6 +256,10 @@ def test_programs_that_annotations_name_are_not_drawn_and_drawn_ones_have_no_lay
     assert "annotations" not in found["named.csv"].hardware["pairs"]["workload"]
     drawn = read_annotations(found["layout.csv"].hardware["pairs"]["workload"]["annotations"])
     assert drawn.values["ppn"] == {}
+    assert [[key.job for key in drawn.values[flag]] for flag in ("exclusive", "unpaired")] == [
+        [4],
+        [5],
+    ]  # stay as they are
     assert set(drawn.values["name"].values()) == {"a", "b"}
     assert {(key.application, key.user) for key in drawn.values["name"]} == {
         (job.spec.name, job.spec.user) for job in read_swf(log).jobs

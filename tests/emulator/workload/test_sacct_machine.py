@@ -259,7 +259,7 @@ def test_names_of_nodes_tell_their_number(tmp_path: Path) -> None:
     imported(
         tmp_path, [text.replace("|1440|8|", "|1440|").replace("|1440|1|", "|1440|") for text in rows], header=header
     )
-    assert (tmp_path / "out" / "jobs.csv").read_text().splitlines()[1:] == ["1,,,,,,,,,2", "2,,,,,,,,,16"]
+    assert (tmp_path / "out" / "jobs.csv").read_text().splitlines()[1:] == ["1,,,,,,,,,2,,", "2,,,,,,,,,16,,"]
 
 
 def test_a_job_on_nodes_of_two_sizes_runs(tmp_path: Path) -> None:

@@ -336,7 +336,7 @@ _KINDS: Final[Sequence[tuple[str, Sequence[_Test]]]] = (
 )  # fmt: skip
 
 
-def _options(command: str) -> str:
+def options_of(command: str) -> str:
     """Return the options of a submission, without the script and its arguments: an option has one value at most."""
     kept: list[str] = []
     for word in command.split()[1:]:
@@ -351,7 +351,7 @@ def unmodelled(jobs: Sequence[LoggedJob], counts: Mapping[str, int], sizes: int)
     rows = [job.row for job in jobs]
     found = Counter[str]()
     for row in rows:
-        options = _options(row.command)
+        options = options_of(row.command)
         found.update(told for told, tests in _KINDS if any(applies(row, options) for applies in tests))
     yield from (f"{found[told]} {told}" for told, _ in _KINDS if told in found)
     for text in TOLD_OF_JOBS:

@@ -20,6 +20,7 @@ from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, Epoch
 from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TOLD_OF_JOBS, TWICE, LoggedJob, jobs_of, unmodelled
 from cosched_emulator.workload.sacct.sacct_machine import machine_of
+from cosched_emulator.workload.sacct.sacct_sharing import Sharing, sharing_of
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US
@@ -30,8 +31,9 @@ from cosched_plugin.common.sacct_rows import HINT
 TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0
 _ORIGIN: Final = "Slurm's accounting (sacct)"
-_GUESSED, _OF_NODES, _UNMODELLED = "guessed: ", "guessed of nodes: ", "not modelled: "
-_COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn"
+OF_IMPORT: Final = "import of the log: "  # before what is told of it
+_GUESSED, _OF_NODES, _UNMODELLED, _OF_SHARING = "guessed: ", "guessed of nodes: ", "not modelled: ", "of sharing: "
+_COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn,exclusive,unpaired"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
 UNEVEN: Final = (
     "jobs whose cores are not alike on their nodes: as many nodes, and the nearest number of cores that is alike"
@@ -51,6 +53,7 @@ class ImportOptions(NamedTuple):
     as_submitted: bool = False  # jobs come when they were submitted, though they were eligible later
     skip_bad_rows: bool = False  # leave them out; else the first is an error
     force: bool = False  # overwrite files
+    memory_mb: int | None = None  # of every node; None: the most that jobs held
 
 
 class ImportReport(NamedTuple):
@@ -63,6 +66,7 @@ class ImportReport(NamedTuple):
     classes: tuple[tuple[int, int], ...]  # (nodes, cores of each), the smallest first
     guesses: tuple[str, ...]  # of nodes
     shared: str  # of whether jobs shared nodes
+    sharing: Sharing  # who can never be beside others, and the room for second jobs
     unmodelled: tuple[str, ...]  # what bound jobs, and is not in the scenario
     counts: Mapping[str, int]
     remarks: tuple[str, ...]
@@ -79,6 +83,7 @@ class ImportReport(NamedTuple):
         yield f"{self.rows} rows, {self.jobs} jobs"
         yield f"machine, guessed from where jobs ran: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
         yield from self.guessed()
+        yield from self.of_sharing()
         yield from self.counted()
         yield from self.remarks
 
@@ -86,6 +91,10 @@ class ImportReport(NamedTuple):
         """Yield a line for what was guessed of nodes, then of the rest."""
         yield from (f"{_OF_NODES}{text}" for text in self.guesses)
         yield f"{_GUESSED}{self.shared}"
+
+    def of_sharing(self) -> Iterator[str]:
+        """Yield a line for each fact of sharing."""
+        yield from (f"{_OF_SHARING}{text}" for text in self.sharing.lines())
 
     def counted(self) -> Iterator[str]:
         """Yield a line for what is not modelled, then for all other counts."""
@@ -99,7 +108,12 @@ class ImportReport(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        return {**self._asdict(), "counts": dict(self.counts), "remarks": list(self.remarks)}
+        return {
+            **self._asdict(),
+            "sharing": self.sharing.as_dict(),
+            "counts": dict(self.counts),
+            "remarks": list(self.remarks),
+        }
 
 
 def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportReport:
@@ -123,6 +137,7 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
         tuple((nodes, size) for size, nodes in sorted(cores.items())),
         tuple(machine.guesses()),
         f"jobs had all CPUs of their nodes for {100 * machine.whole:.0f} % of the node time, which decides the policy's shape",
+        sharing_of(found.jobs, machine.wholly, options.threads_per_core, options.memory_mb),
         tuple(unmodelled(found.jobs, found.counts, len(cores))),
         {**found.counts, **guessed},
         (*found.remarks, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,))),
@@ -165,7 +180,7 @@ def _write(
     shape: str,
 ) -> None:
     names = _Names()
-    rows = list(_rows(jobs, layouts, names, options, anew=TWICE in report.counts))
+    rows = list(_rows(jobs, layouts, names, report, options))
     annotations = [_COLUMNS, *(text for _, text in rows if text)]
     parts = {TRACE: [*_header(jobs, report, options), *(row for row, _ in rows)]}
     if len(annotations) > 1:  # a side file without rows is an error
@@ -230,9 +245,15 @@ def assumptions_of(log: str, nodes: int, cores: int) -> Iterator[str]:
         return
     if f"; Information: {_ORIGIN}" in header:
         guessed = {f"; MaxNodes: {nodes}", f"; MaxProcs: {cores}"} <= {*header}
-        told = (_GUESSED, _UNMODELLED, *([_OF_NODES] if guessed else []))
+        told = (_GUESSED, _UNMODELLED, _OF_SHARING, *([_OF_NODES] if guessed else []))
         notes = (line.removeprefix("; Note: ") for line in header)
-        yield from (f"import of the log: {note}" for note in notes if note.startswith(told))
+        yield from (f"{OF_IMPORT}{note}" for note in notes if note.startswith(told))
+
+
+def sharing_in(assumptions: Iterable[str]) -> tuple[str, ...]:
+    """Return what `assumptions_of` says of sharing: who never shares, and for how much there was room."""
+    before = f"{OF_IMPORT}{_OF_SHARING}"
+    return tuple(each.removeprefix(before) for each in assumptions if each.startswith(before))
 
 
 class _Names:
@@ -249,7 +270,7 @@ class _Names:
 
 
 def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOptions) -> list[str]:
-    notes = [f"{_OF_NODES}{report.machine}", *report.guessed(), *report.counted()]
+    notes = [f"{_OF_NODES}{report.machine}", *report.guessed(), *report.of_sharing(), *report.counted()]
     notes += () if options.anonymous else report.remarks
     epoch = NO_EPOCH if options.anonymous else Epoch(jobs[0].submit_s)
     if options.time_zone is not None and not options.anonymous:
@@ -267,12 +288,13 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
 
 
 def _rows(
-    jobs: Sequence[LoggedJob], layouts: Iterable[_Layout], names: _Names, options: ImportOptions, *, anew: bool
+    jobs: Sequence[LoggedJob], layouts: Sequence[_Layout], names: _Names, report: ImportReport, options: ImportOptions
 ) -> Iterator[tuple[str, str]]:
-    """Yield the row of each job in the log, and its line of annotations, empty for one process; numbered ``anew`` or by Slurm."""
+    """Yield the row of each job in the log, and its line of annotations, empty if they say nothing; numbered anew or by Slurm."""
     zero_s = jobs[0].submit_s
-    anew |= options.anonymous or not all(job.row.number.isdecimal() for job in jobs)
-    for place, (job, layout) in enumerate(zip(jobs, layouts, strict=True), 1):
+    anew = TWICE in report.counts or options.anonymous or not all(job.row.number.isdecimal() for job in jobs)
+    flags = zip(report.sharing.exclusive, report.sharing.large, strict=True)
+    for place, (job, layout, own) in enumerate(zip(jobs, layouts, flags, strict=True), 1):
         row = job.row
         limit_s = 60 * row.limit_min if row.limit_min is not None else max(options.default_estimate_s, job.run_s)
         number = place if anew else int(row.number)
@@ -289,4 +311,6 @@ def _rows(
             name=str(names.number("name", row.name)),
             queue=names.number("partition", row.partition),
         )
-        yield text, f"{number},,,,,,,,,{layout.per_node}" if layout.per_node and layout.cores > 1 else ""
+        per_node = str(layout.per_node) if layout.per_node and layout.cores > 1 else ""
+        said = (per_node, *("yes" * flag for flag in own))
+        yield text, f"{number},,,,,,,,,{','.join(said)}" if any(said) else ""

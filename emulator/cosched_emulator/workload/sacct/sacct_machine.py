@@ -44,6 +44,7 @@ class Machine(NamedTuple):
     shared: int  # named nodes on which jobs shared CPUs, as they held more than there are
     peak_cpus: int  # most that jobs held at one instant
     whole: float  # share of the node time of jobs that had all CPUs of their nodes
+    wholly: tuple[bool, ...]  # which jobs these are
 
     @property
     def nodes(self) -> int:
@@ -105,7 +106,7 @@ def machine_of(rows: Iterable[SacctRow], jobs: Sequence[LoggedJob], partitions: 
         int(((sizes > settled) & ours).sum()),
         int((shared & ours).sum()),
         _peak(held.start[held.ours], held.end[held.ours], held.cpus[held.ours]),
-        _whole(jobs, nodes_of, sizes, max(counts, default=1)),
+        *_whole(jobs, nodes_of, sizes, max(counts, default=1)),
     )
 
 
@@ -440,12 +441,16 @@ def _added(counts: Mapping[int, int], held: _Held, busy: Sequence[tuple[_Ints, _
 # ---------------------------------------------------------------- all nodes
 
 
-def _whole(jobs: Sequence[LoggedJob], nodes_of: Mapping[str, _Ints], sizes: _Ints, largest: int) -> float:
-    """Return which share of the node time went to jobs that had their nodes wholly."""
+def _whole(
+    jobs: Sequence[LoggedJob], nodes_of: Mapping[str, _Ints], sizes: _Ints, largest: int
+) -> tuple[float, tuple[bool, ...]]:
+    """Return which share of the node time went to jobs that had their nodes wholly, and which jobs these are."""
     own = {text: (len(nodes), int(sizes[nodes].sum())) for text, nodes in nodes_of.items()}
     held = whole = 0
+    wholly = []
     for job in jobs:
         nodes, cpus = own.get(job.row.node_list) or (max(1, job.nodes), largest * max(1, job.nodes))
+        wholly.append(job.row.cpus >= cpus)
         held += job.run_s * nodes
-        whole += job.run_s * nodes * (job.row.cpus >= cpus)
-    return whole / held if held else 0.0
+        whole += job.run_s * nodes * wholly[-1]
+    return (whole / held if held else 0.0), tuple(wholly)

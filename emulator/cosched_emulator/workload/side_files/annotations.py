@@ -12,6 +12,7 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
 - ``name``: the job's name from now on, as its application in a table of co-runs; all other values may be left out.
 - ``priority``, ``eligible`` (nodes, as ``0-15;32``), ``resources`` (of each of its nodes, as ``gpu:2;fpga:1``), ``licences`` (of the
   machine): what the job asks for; all other values may be left out.
+- ``exclusive``, ``unpaired``, yes or no: no job is beside it, on its nodes or on its cores; all other values may be left out.
 
 Of several rows that say something of a job the most specific one wins: the one that names the job, then the application, then the user.
 """
@@ -57,6 +58,7 @@ PPN = "ppn"
 PRIORITY = "priority"
 ELIGIBLE = "eligible"
 AMOUNTS = ("resources", "licences")
+FLAGS = ("exclusive", "unpaired")
 _SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
 _TABLES = "job"  # of a TOML file
 _LARGEST_FACTOR = 1_000
@@ -66,6 +68,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, exc
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
     **dict.fromkeys((NAME, ELIGIBLE, *AMOUNTS), ((str,), "a text")),
+    **dict.fromkeys(FLAGS, ((str,), '"yes" or "no"')),
     PPN: ((int,), f"a whole number from 1 to {MAX_THREADS}"),
     PRIORITY: ((int,), f"a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}"),
     "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
@@ -227,6 +230,7 @@ _SAID: Mapping[str, _Said] = {
         name: _Said((name,), partial(_of_text, name=name, read=amounts_of), lambda amounts: (amounts_text(amounts),))
         for name in AMOUNTS
     },
+    **{name: _Said((name,), partial(SideFileRow.flag, name=name), lambda flag: ("yes" * flag,)) for name in FLAGS},
 }
 ANNOTATION_COLUMNS: Final = (*KEYS, *[name for its in _SAID.values() for name in its.names])
 # What no field of a log says.

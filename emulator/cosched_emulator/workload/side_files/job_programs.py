@@ -52,7 +52,6 @@ COLUMNS: Final = (
 MOST: Final = 1_000_000_000  # of each whole number
 LEAST_GRAIN: Final = 0.1  # the range in which jobs were measured to take their time alone
 MOST_GRAIN: Final = 10.0
-_FLAGS: Final = {"yes": True, "no": False}
 
 
 def with_programs(workload: Workload, file: str, usual: JobProgram) -> Workload:
@@ -109,7 +108,7 @@ def _read(file: str, usual: JobProgram) -> dict[int, tuple[JobProgram, bool]]:
             raise row.error("job", "a job's number in the source", "none")
         if job in found:
             raise row.error("job", "each job once", f"{job} again")
-        found[job] = (_program(row, usual), _flag(row, "unpaired"))
+        found[job] = (_program(row, usual), row.flag("unpaired"))
     if not found:
         raise InputError(file, "at least one row of values", "none")
     return found
@@ -158,10 +157,3 @@ def _grain(row: SideFileRow, usual: float) -> float:
 
 def _whole(row: SideFileRow, name: str) -> int | None:
     return row.whole(name, 1, MOST) if row.values.get(name, "") else None
-
-
-def _flag(row: SideFileRow, name: str) -> bool:
-    text = row.values.get(name, "") or "no"
-    if text not in _FLAGS:
-        raise row.error(name, "yes or no", repr(text))
-    return _FLAGS[text]

@@ -41,6 +41,13 @@ class SideFileRow(NamedTuple):
             raise self.error(name, f"a whole number from {least} to {most}", repr(self.values.get(name, "")))
         return int(value)
 
+    def flag(self, name: str) -> bool:
+        """Return whether a text is ``yes``; False if the column is empty. Raises `InputError` for anything but yes and no."""
+        text = self.values.get(name, "") or "no"
+        if text not in ("yes", "no"):
+            raise self.error(name, "yes or no", repr(text))
+        return text == "yes"
+
     def job(self) -> int | None:
         """Return the job's number in the source; None if the column is empty. Raises `InputError` for anything else."""
         text = self.values.get("job", "")
