@@ -77,7 +77,7 @@ def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
 
 def test_every_preset_has_the_machine_it_is_made_for() -> None:
     assert {name: machine_for(name)["cluster"].get("preset") for name in PRESETS} == {
-        **dict.fromkeys(("fcfs", "easy", "sjbf", "conservative", "conservative-starts")),
+        **dict.fromkeys(("fcfs", "easy", "slurm", "sjbf", "conservative", "conservative-starts")),
         **dict.fromkeys(
             ("co-execution", "co-execution-shortest", "co-execution-easy", "spread")
         ),  # their tables of co-runs are files

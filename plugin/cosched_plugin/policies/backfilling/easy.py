@@ -167,17 +167,19 @@ class Easy(_Counts):
     """One reservation, for the first job that cannot start; other jobs may start before it where that does not delay it.
 
     ``candidates`` orders these: None keeps queue order (EASY, Lifka 1995), shortest first is SJBF (Tsafrir et al. 2007).
+    ``depth``: how many jobs from the head on are looked at (Slurm's bf_max_job_test); 0: all.
     """
 
     candidates: ClassVar[api.Order | None] = None
 
-    def __init__(self) -> None:
+    def __init__(self, *, depth: int = 0) -> None:
         super().__init__()
+        self._depth = depth
         self._counting = Counting(self.candidates, self._passes)
 
     def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""
-        queue = self._counted(context)
+        queue = None if self._depth else self._counted(context)
         if queue is None:
             return self._passes(context)
         return self._counting.starts(queue, context) if queue else _NOTHING
@@ -190,7 +192,7 @@ class Easy(_Counts):
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         if context.matching.alone and not _any_fits(context.view):
             return False  # in any order
-        blocked = yield from _start_until_blocked(context)
+        blocked = yield from _start_until_blocked(context, self._depth or None)
         if isinstance(blocked, bool):
             return blocked
         context = context.over(blocked.pending)
@@ -230,7 +232,8 @@ class Easy(_Counts):
             started.update(seat.job_ids)
             present = context.over(present.pending.without(seat.job_ids))
             free = view.free_threads
-        return bool(started) and _may_find_more(look, matching.settled and context.placement.settled(view))
+        unseen = len(look.blocked.pending.jobs) > self._depth > 0  # jobs that move up where others have started
+        return bool(started) and (unseen or _may_find_more(look, matching.settled and context.placement.settled(view)))
 
     def _look_again(self, look: _Look, context: api.Context) -> _Look:
         """Return the scan with all jobs that may join a running job: a job that could join none may join one just started."""
@@ -286,8 +289,8 @@ def _any_fits(view: api.View) -> bool:
     return not view.any_threads or any(map(view.free_threads.__ge__, map(_processes, view.queue)))
 
 
-def _start_until_blocked(context: api.Context) -> Generator[api.Action, None, _Blocked | bool]:
-    """Yield starts in queue order until a job is blocked; return it with its reservation.
+def _start_until_blocked(context: api.Context, depth: int | None) -> Generator[api.Action, None, _Blocked | bool]:
+    """Yield starts in queue order until a job is blocked; return it with its reservation, and ``depth`` jobs in all.
 
     If no job may start before it, tell whether a further scan may find more (`_Blocked.more`).
     """
@@ -301,7 +304,7 @@ def _start_until_blocked(context: api.Context) -> Generator[api.Action, None, _B
         pending = yield from start_in_order(context, reason)
         free = view.free_threads
         jobs = pending.jobs
-        behind = jobs[1:]
+        behind = jobs[1:depth]
         fitting = [job for job in behind if job.processes <= free]
         # A job that was passed over may join one behind it that has started since.
         more = passed_over > 0 and len(arranged.jobs) > passed_over + len(jobs) and matching.has_hosts(view)

@@ -177,6 +177,18 @@ def whole(low: int, high: int | str, text: str) -> Parameter:
     return Parameter(check, lambda: f"a whole number from {low} to {most()}", text)
 
 
+def shares(text: str) -> Parameter:
+    """Return a setting that is a table of whole numbers by path: names joined by `/`."""
+
+    def check(value: object) -> bool:
+        return isinstance(value, Mapping) and all(
+            isinstance(path, str) and all(path.split("/")) and type(share) is int and 0 <= share <= 10**9
+            for path, share in value.items()
+        )
+
+    return Parameter(check, _told('a table of whole numbers up to 1000000000 by path, as "account/user" = 1'), text)
+
+
 def one_of(place: str, text: str) -> Parameter:
     """Return a setting that is one of the names at a place."""
 
@@ -216,6 +228,23 @@ ORDERS: Final[Mapping[str, Entry]] = {
         "short, medium, long jobs; one pending job rises at a time",
         {"age_s": seconds(0, "time in which one job rises by a class; 0: the mean wait")},
     ),
+    "multifactor": Entry(
+        "multifactor:Multifactor",
+        "Slurm's multifactor priority: age, fair share, size, and what the manager says of QOS, partition and nice",
+        {
+            "age": whole(0, 10**9, "weight of the time since submission"),
+            "fair_share": whole(0, 10**9, "weight of the fair-share factor, by the classic formula"),
+            "size": whole(0, 10**9, "weight of the size"),
+            "max_age_s": seconds(1, "time after which a job grows no older"),
+            "half_life_s": seconds(0, "time after which use counts half; 0: it never decays"),
+            "period_s": seconds(1, "time between two computations of all priorities"),
+            "favor_small": flag("the smaller a job, the higher its factor of size"),
+            "damping": whole(1, 65_533, "of the fair-share factor: the larger, the less it follows the use"),
+            "shares": shares(
+                "shares of accounts and users; users who are not there have one each, as accounts of their own"
+            ),
+        },
+    ),
 }
 GANG: Final = Entry(
     "gang.gang:Gang",
@@ -247,7 +276,11 @@ GANG: Final = Entry(
 BACKFILLS: Final[Mapping[str, Entry]] = {
     "none": Entry("backfilling.easy:NoBackfill", "start in queue order until one does not fit"),
     "skip": Entry("backfilling.easy:Skip", "start every job that has a place, in queue order, without reservations"),
-    "easy": Entry("backfilling.easy:Easy", "one reservation, for the head; others in queue order"),
+    "easy": Entry(
+        "backfilling.easy:Easy",
+        "one reservation, for the head; others in queue order",
+        {"depth": added(whole(0, 10**9, "jobs from the head on that are looked at; 0: all"))},
+    ),
     "sjbf": Entry("backfilling.easy:Sjbf", "one reservation, for the head; others shortest first"),
     "conservative": Entry(
         "backfilling.conservative:Conservative", "a promised start for every job, compressed when jobs end early"
@@ -520,6 +553,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(
         (
             "orders:LIFTS",
+            "multifactor:NOTE",
             "slices:NOTE",
             "backfilling.conservative:NOTE",
             "slack:NOTE",

@@ -39,6 +39,11 @@ def _groups(**search: object) -> Table:
 PRESETS: Mapping[str, Preset] = {
     "fcfs": Preset("first come, first served, no backfilling", {"backfill": "none"}),
     "easy": Preset("EASY backfilling", {"backfill": "easy"}, "Lifka 1995; Mu'alem and Feitelson 2001"),
+    "slurm": Preset(
+        "multifactor priority and one reservation, as Slurm with its defaults for depth and decay",
+        {"order": "multifactor", "backfill": {"name": "easy", "depth": 500}},
+        "slurm.schedmd.com/priority_multifactor.html",
+    ),
     "sjbf": Preset("shortest-job-backfilled-first", {"backfill": "sjbf"}, "Tsafrir, Etsion and Feitelson 2007"),
     "conservative": Preset(
         "conservative backfilling with compression", {"backfill": "conservative"}, "Mu'alem and Feitelson 2001"

@@ -42,23 +42,14 @@ GANG = {
     "skip": False,
 }
 GROUP = {
-    "max_slowdown": 1.25,
-    "min_gain": 0.45,
-    "block": 16,
-    "larger": 0.125,
-    "longer_s": 3000.0,
-    "running": 8,
-    "most": 0,
-    "choice": "best",
-    "blocks": "all",
-    "sort": True,
-    "sort_running": True,
-    "absolute": False,
-    "fairness_tries": "all",
-    "short_s": 600.0,
-    "space": True,
-    "low_load": "all",
-}
+    "max_slowdown": 1.25, "min_gain": 0.45, "block": 16, "larger": 0.125, "longer_s": 3000.0, "running": 8, "most": 0,
+    "choice": "best", "blocks": "all", "sort": True, "sort_running": True, "absolute": False, "fairness_tries": "all",
+    "short_s": 600.0, "space": True, "low_load": "all",
+}  # fmt: skip
+MULTIFACTOR = {
+    "name": "multifactor", "age": 1_000, "fair_share": 10_000, "size": 1_000, "max_age_s": 604_800.0,
+    "half_life_s": 604_800.0, "period_s": 300.0, "favor_small": False, "damping": 1,
+}  # fmt: skip
 GUESTS: dict[str, Any] = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "hosts": 0, "empty_nodes": True}
 GUESTS |= {"pairs": True}
 FCFS, SKIPPING = {"order": {"name": "fcfs"}}, {"order": {"name": "shortest"}, "backfill": {"name": "skip"}}
@@ -124,6 +115,7 @@ def test_presets_resolve_to_their_parts() -> None:
     assert {name: resolve({"preset": name}) for name in PRESETS} == {
         "fcfs": parts("fcfs", "none", FIRST_FIT),
         "easy": parts("fcfs", "easy", FIRST_FIT),
+        "slurm": parts("multifactor", {"name": "easy", "depth": 500}, FIRST_FIT) | {"order": MULTIFACTOR},
         "sjbf": parts("fcfs", "sjbf", FIRST_FIT),
         "conservative": parts("fcfs", "conservative", FIRST_FIT),
         "conservative-starts": parts("fcfs", "conservative-starts", FIRST_FIT),
@@ -277,7 +269,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
     (
         {"preset": 7},
-        "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, conservative-starts, lc, lct, rua",
+        "policy.preset: no policy 7; known: fcfs, easy, slurm, sjbf, conservative, conservative-starts, lc, lct, rua",
     ),
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
     (
@@ -504,7 +496,7 @@ def test_bad_files_get_one_clear_message(tmp_path: Path, text: str | None, messa
     ("name", "message"),
     [
         ("esy", "no policy 'esy'; did you mean 'easy'?"),
-        ("zzz", "no policy 'zzz'; known: fcfs, easy, sjbf, conservative, conservative-starts, lc, lct, rua"),
+        ("zzz", "no policy 'zzz'; known: fcfs, easy, slurm, sjbf, conservative, conservative-starts, lc, lct, rua"),
         ("", "no policy ''; known:"),
     ],
 )
