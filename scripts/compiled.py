@@ -22,7 +22,10 @@ ROOTS: Final = ("hwmodel", "plugin", "emulator")
 COMPILED: Final = (
     *(f"plugin/cosched_plugin/core/{name}.py" for name in ("first_fit", "state", "work")),
     *(f"plugin/cosched_plugin/ledger/{name}.py" for name in ("ledger", "running")),
-    *(f"plugin/cosched_plugin/core/views/{name}.py" for name in ("view", "virtual_machine", "whole_nodes")),
+    *(
+        f"plugin/cosched_plugin/core/views/{name}.py"
+        for name in ("availability", "view", "virtual_machine", "whole_nodes")
+    ),
     "plugin/cosched_plugin/policies/backfilling/compression.py",
     *(f"plugin/cosched_plugin/policies/planning/{name}.py" for name in ("placed_profile", "profile", "reservation")),
 )

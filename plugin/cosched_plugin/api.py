@@ -90,7 +90,12 @@ from cosched_plugin.core.views.whole_nodes import (
 )
 from cosched_plugin.core.work import Price as Price, Rate as Rate, Work as Work
 from cosched_plugin.ledger.ledger import Queue as Queue, short_or_narrow as short_or_narrow
-from cosched_plugin.ledger.running import Ended as Ended, Running as Running, side_by_side as side_by_side
+from cosched_plugin.ledger.running import (
+    Ended as Ended,
+    Running as Running,
+    apart as apart,
+    side_by_side as side_by_side,
+)
 from cosched_plugin.parts import colocated, tenancies, prices as prices
 from cosched_plugin.parts.colocated import (
     PAIRING as PAIRING,

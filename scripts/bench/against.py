@@ -48,7 +48,7 @@ class RunError(Exception):
 
 
 def simulation(name: str, text: str, options: str) -> Subject:
-    """Return a subject that simulates jobs of the Lublin model on 128 nodes."""
+    """Return a subject that simulates jobs of the Lublin model on 128 nodes, unless the options say otherwise."""
     return Subject(name, text, "cosched_emulator", ("simulate", "--nodes", "128", *options.split()))
 
 
@@ -80,6 +80,11 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
             "800 jobs, aarr 9.83, grown",
             "--lublin 800 --aarr 9.83 --node g-lomarc-2x2 --contention statistical --self-slowdowns table4 --grow"
             " --resume-s 60 --policy glts",
+        ),
+        simulation(
+            "fat-nodes",
+            "600 jobs under easy, 400 nodes of 128 cores, whole nodes",
+            "--nodes 400 --node 1x128x1 --lublin 600 --aarr 8 --exclusive --policy easy",
         ),
         simulation("zmq", "5,000 jobs under easy, two processes", "--lublin 5000 --policy easy --link zmq"),
         start_up("cosched_emulator"),

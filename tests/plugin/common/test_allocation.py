@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.runs import layers_on, run_on, runs_on
 
-from cosched_hwmodel.units import ThreadMask
+from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     ThreadPool,
     bits_of,
+    each_mask,
     each_node,
     is_plain,
     layers_of,
@@ -26,7 +27,17 @@ from cosched_plugin.common.allocation import (
     times_refusal,
     union,
 )
-from cosched_plugin.core.first_fit import first_fit, lowest_threads, packed, runs_from, thread_counts, thread_mask
+from cosched_plugin.core import first_fit as first_fits
+from cosched_plugin.core.first_fit import (
+    fill_nodes,
+    first_fit,
+    lowest_threads,
+    packed,
+    runs_from,
+    thread_counts,
+    thread_mask,
+)
+from cosched_plugin.ledger.running import apart, side_by_side
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, JobSpec, NodeClass, Run, StartJob
 
 Place: TypeAlias = tuple[int, int]  # (node, thread)
@@ -305,6 +316,36 @@ def test_any_job_fills_nodes_in_order(choose: object) -> None:
             lowest = threads if job.exclusive else threads[: processes * job.threads_per_process]
             assert sorted(thread for where, thread in places_named(runs) if where == node) == lowest
     assert min(fitted, refused) > 500
+
+
+@pytest.mark.parametrize("layout", [ANY_LAYOUT, FILLED])
+def test_arrays_choose_what_loops_choose(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of many threads are looked at in arrays: another way to the same places."""
+    random = Random(f"arrays {layout}")
+    fitted = 0
+    for _ in range(1500):
+        machine = Machine(machine_of(random).classes, layout=layout)
+        pool = busy_pool(random, machine)
+        job = job_of(random, machine, plain=random.random() < 0.2)
+        nodes = random.choice((None, NodeSet(random.getrandbits(machine.nodes))))
+        order = random.sample(range(machine.nodes), random.randint(0, machine.nodes))
+        found = []
+        for deep in (1, 99):
+            monkeypatch.setattr(first_fits, "_DEEP", deep)
+            at = (job, pool.free, machine, pool.free_memory_mb)
+            chosen = (first_fit(*at, nodes), packed(*at, nodes), fill_nodes(*at, order))
+            found.append([None if runs is None else [*each_node(runs), *each_mask(runs)] for runs in chosen])
+        assert found[0] == found[1], (job, nodes, order)
+        fitted += found[0][0] is not None
+    assert 300 < fitted < 1300
+
+
+@pytest.mark.parametrize(("nodes", "depth"), [(3, 1), (7, 5), (8, 40), (13, 40), (16, 17)])
+def test_a_set_of_threads_is_one_integer_and_layers_again(nodes: int, depth: int) -> None:
+    layers = layers_on(*[Random(f"apart {layer}").getrandbits(nodes) for layer in range(depth)])
+    joined = side_by_side(layers, nodes)
+    assert joined == sum(layer << place * nodes for place, layer in enumerate(layers))
+    assert apart(joined, nodes, depth) == layers
 
 
 def test_most_processes_is_the_capacity_of_the_empty_machine() -> None:

@@ -392,7 +392,7 @@ def _change_counts(view: View) -> None:
         (mutating(_evict), "free threads differ"),
         (mutating(_change_plan), "AttributeError: 'Availability' object has no attribute 'append'"),
         (mutating(_grow_node), "machine.threads_of"),
-        (mutating(_change_counts), "thread_counts"),
+        (mutating(_change_counts), "ValueError: assignment destination is read-only"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

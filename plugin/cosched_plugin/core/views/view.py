@@ -2,115 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, overload
+from typing import Any, Final, cast
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, layers_of, none_of, size
+from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, each_node, layers_of, none_of, size
 from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.state import Neighbours, State, empty_table
 from cosched_plugin.core.trace import Trace
+from cosched_plugin.core.views.availability import Availability
 from cosched_plugin.core.work import Work
 from cosched_plugin.ledger.ledger import Queue
 from cosched_plugin.ledger.running import Ended, Running, progress_us, side_by_side
 from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, Belief, Capabilities, JobSpec, NoteValue, Run
 
 _NOTHING: Final[frozenset[str]] = frozenset()
-
-# Availability: free threads over time, by the expected ends of running jobs.
-#
-# It is made at every event and read in few places. So each step is one integer, all layers of threads side by side, and is split into
-# layers on access.
-
-Step = tuple[int, Layers]
-
-
-class Availability(Sequence[Step]):
-    """(Instant, threads that are free from then on), ascending by instant; immutable."""
-
-    __slots__ = ("_depth", "_joined", "_nodes", "_taken_apart", "_times")
-
-    def __init__(
-        self, times: list[int], joined: list[int], nodes: int, depth: int, taken_apart: dict[int, Layers] | None = None
-    ) -> None:
-        self._times = times
-        self._joined = joined  # by step, as `side_by_side`
-        self._nodes = nodes
-        self._depth = depth
-        self._taken_apart: dict[int, Layers] = {} if taken_apart is None else taken_apart
-
-    @classmethod
-    def of(cls, now_us: int, free: int, ends: Iterable[tuple[int, int]], nodes: int, depth: int) -> Availability:
-        """Return the steps from now on, with ``free`` free now; ``ends``: (instant after now, threads that come free), ascending."""
-        times, joined = [now_us], [free]
-        for at_us, threads in ends:
-            free |= threads
-            if times[-1] == at_us:
-                joined[-1] = free
-            else:
-                times.append(at_us)
-                joined.append(free)
-        return cls(times, joined, nodes, depth)
-
-    def at(self, now_us: int) -> Availability | None:
-        """Return the steps at a later instant, otherwise unchanged; None where that is past the first end."""
-        times = self._times
-        if len(times) > 1 and times[1] <= now_us:
-            return None
-        return Availability([now_us, *times[1:]], self._joined, self._nodes, self._depth, self._taken_apart)
-
-    def instant_us(self, index: int) -> int:
-        """Return the instant of a step."""
-        return self._times[index]
-
-    def by(self, at_us: int, low: int = 0) -> int:
-        """Return how many steps have an instant of ``at_us`` or earlier; at least ``low`` of them do."""
-        return bisect_right(self._times, at_us, low)
-
-    def wide(self, threads: int) -> int:
-        """Return the first step from which ``threads`` threads are free; the number of steps where there is none."""
-        return bisect_left(self._joined, threads, key=int.bit_count)
-
-    def __len__(self) -> int:
-        return len(self._times)
-
-    @overload
-    def __getitem__(self, index: int) -> Step: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Availability: ...
-
-    def __getitem__(self, index: int | slice) -> Step | Availability:
-        if isinstance(index, slice):
-            return Availability(self._times[index], self._joined[index], self._nodes, self._depth, self._taken_apart)
-        return self._times[index], self._layers(self._joined[index])
-
-    def __iter__(self) -> Iterator[Step]:
-        for at_us, joined in zip(self._times, self._joined, strict=True):
-            yield at_us, self._layers(joined)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Availability):
-            return NotImplemented
-        return self._times == other._times and self._joined == other._joined
-
-    __hash__ = None  # type: ignore[assignment]  # as a list's
-
-    def _layers(self, joined: int) -> Layers:
-        if self._depth == 1:
-            return (NodeSet(joined),)
-        layers = self._taken_apart.get(joined)
-        if layers is None:
-            nodes = self._nodes
-            every = (1 << nodes) - 1
-            layers = tuple([NodeSet(joined >> shift & every) for shift in range(0, nodes * self._depth, nodes)])
-            self._taken_apart[joined] = layers
-        return layers
-
 
 # What a view shows of time sharing: slots, rotation and quanta.
 
@@ -168,7 +77,15 @@ class View(SlotFacts):
     Jobs, running jobs and sets of threads are immutable; containers must be read, never changed.
     """
 
-    __slots__ = ("_availability", "_availability_us", "_availability_version", "_counts", "_counts_version", "trace")
+    __slots__ = (
+        "_availability",
+        "_availability_us",
+        "_availability_version",
+        "_left",
+        "_left_key",
+        "_memory_left",
+        "trace",
+    )
 
     def __init__(self, state: State, trace: Trace | None = None) -> None:
         super().__init__(state)
@@ -176,8 +93,10 @@ class View(SlotFacts):
         self._availability: Availability | None = None
         self._availability_us = 0
         self._availability_version = -1
-        self._counts: dict[Layers, Ints] = {}
-        self._counts_version = -1
+        # What running jobs leave of amounts and of memory, by instant: the candidates of a pass ask for the same few.
+        self._left: dict[int, Counts] = {}
+        self._memory_left: dict[int, list[int]] = {}
+        self._left_key: object = None
 
     @property
     def now_us(self) -> int:
@@ -267,21 +186,28 @@ class View(SlotFacts):
 
         They are on nodes that it may have, with enough of the countable resources that it takes.
         """
+        free, nodes = self.open_on(job, free, at_us)
+        return free if nodes is None else cast("Layers", tuple([layer & nodes for layer in free]))
+
+    def open_on(self, job: JobSpec, free: Layers, at_us: int | None = None) -> tuple[Layers, NodeSet | None]:
+        """Return the same as a set of threads, and the nodes (None: any) of which those count."""
         if not (job.eligible or job.resources or job.licences):
-            return free
+            return free, None
         nodes = self._state.machine.eligible(job)
         if job.resources or job.licences:
             nodes = self._counts_at(at_us).open_to(job, nodes)
-        return tuple([NodeSet(layer & nodes) for layer in free])
+        return free, nodes
 
     def _counts_at(self, at_us: int | None) -> Counts:
         """Return what is left of countable resources, by the running jobs."""
         state = self._state
         if at_us is None or at_us <= self.now_us:
             return state.pool.counts
-        counts = Counts(state.pool.counts.resources, state.pool.counts.licences)
-        for running in self.running.values():
-            if not running.on_disk and self.expected_end(running) <= at_us:
+        self._forget_what_was_left()
+        counts = self._left.get(at_us)
+        if counts is None:
+            counts = self._left[at_us] = Counts(state.pool.counts.resources, state.pool.counts.licences)
+            for running in self._gone_by(at_us):
                 counts.count(running.job, running.runs, 1)
         return counts
 
@@ -565,25 +491,38 @@ class View(SlotFacts):
         if not state.pool.all_up:
             up = side_by_side((state.pool.up,) * depth, nodes)
             ends = [(end_us, threads & up) for end_us, threads in ends]
-        return Availability.of(state.now_us, side_by_side(state.pool.free, nodes), ends, nodes, depth)
+        return Availability.of(state.now_us, side_by_side(state.pool.free, nodes), ends, state.machine)
 
     def thread_counts(self, layers: Layers) -> Ints:
         """Return the number of threads in the set, node by node; it must not be changed."""
-        if self._counts_version != self._state.version:
-            self._counts_version = self._state.version
-            self._counts.clear()
-        counts = self._counts.get(layers)
-        if counts is None:
-            counts = self._counts[layers] = thread_counts(layers, self.machine.nodes)
-        return counts
+        return thread_counts(layers, self.machine.nodes)
 
     def memory_at(self, instant_us: int) -> Sequence[int]:
-        """Return the free memory of each node at a later instant, by the running jobs."""
-        state = self._state
-        memory = list(state.pool.free_memory_mb)
-        for running in state.running.values():
-            if running.job.memory_mb and not running.on_disk and self.expected_end(running) <= instant_us:
-                for first, count, _, processes in running.runs:
-                    for node in range(first, first + count):
-                        memory[node] += processes * running.job.memory_mb
+        """Return the free memory of each node at a later instant, by the running jobs; it must not be changed."""
+        if instant_us <= self.now_us:
+            return self.free_memory_mb
+        self._forget_what_was_left()
+        memory = self._memory_left.get(instant_us)
+        if memory is None:
+            memory = self._memory_left[instant_us] = list(self.free_memory_mb)
+            for running in self._gone_by(instant_us):
+                for node, processes in each_node(running.runs) if running.job.memory_mb else ():
+                    memory[node] += processes * running.job.memory_mb
         return memory
+
+    def _gone_by(self, at_us: int) -> Iterator[Running]:
+        """Yield the jobs on nodes that are expected to have ended by a later instant."""
+        jobs = self.running
+        soonest_us = self.now_us + 1
+        for end_us, job_id in self.releases:
+            if max(end_us, soonest_us) > at_us:
+                break
+            running = jobs[job_id]
+            if not running.on_disk:
+                yield running
+
+    def _forget_what_was_left(self) -> None:
+        if self._left_key != self.key:
+            self._left_key = self.key
+            self._left.clear()
+            self._memory_left.clear()

@@ -15,8 +15,8 @@ from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Counts, Layers, any_layer, is_plain, layers_of, size
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.first_fit import first_fit
-from cosched_plugin.core.views.view import Availability, View
-from cosched_plugin.ledger.running import side_by_side
+from cosched_plugin.core.views.availability import Availability
+from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 
@@ -122,13 +122,13 @@ class WholeNodesView(View):
         # A call of cast, or of NodeSet, takes as long as the operation on a set.
         return tuple([layer & nodes for layer in self._state.machine.first_threads])  # type: ignore[misc]
 
-    def open_to(self, job: JobSpec, free: Layers, at_us: int | None = None) -> Layers:
-        """Return ``free`` on the nodes that the job may have, and for an exclusive job the other threads of these nodes, too."""
-        free = super().open_to(job, free, at_us)
+    def open_on(self, job: JobSpec, free: Layers, at_us: int | None = None) -> tuple[Layers, NodeSet | None]:
+        """Return ``free`` and the nodes that the job may have; for an exclusive job the other threads of free nodes count, too."""
+        free, nodes = super().open_on(job, free, at_us)
         if not job.exclusive:
-            return free
-        nodes = any_layer(free)
-        return cast("Layers", tuple([layer & nodes for layer in self._state.machine.exists]))
+            return free, nodes
+        there = any_layer(free)
+        return self._state.machine.exists, there if nodes is None else NodeSet(there & nodes)
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether ``job`` does not fit on the first threads of all cores: a manager counts the second ones, too."""
@@ -139,7 +139,7 @@ class WholeNodesView(View):
             return False
         nodes = Counts(machine.resources, machine.licences).open_to(job, machine.eligible(job))
         free = machine.exists if job.exclusive else machine.first_threads
-        return first_fit(job, tuple([NodeSet(layer & nodes) for layer in free]), machine, machine.memory_mb) is None
+        return first_fit(job, free, machine, machine.memory_mb, nodes) is None
 
     def claim(self, runs: tuple[Run, ...]) -> Layers:
         """Return the first threads of all cores of the nodes that ``runs`` name: no other job gets any of them."""
@@ -176,10 +176,9 @@ class WholeNodesView(View):
         """Return (instant, free from then on) now and at every expected end: a node is free once the last job has left it."""
         if self._nodes_availability is None or self._nodes_key != self.key:
             self._nodes_key = self.key
-            machine = self._state.machine
             steps = self.steps()
-            joined = [side_by_side(self.firsts(nodes), machine.nodes) for _, nodes in steps]
-            self._nodes_availability = Availability([at_us for at_us, _ in steps], joined, machine.nodes, machine.depth)
+            times, sets = [at_us for at_us, _ in steps], [nodes for _, nodes in steps]
+            self._nodes_availability = Availability(times, cast("list[int]", sets), self._state.machine, self.firsts)
         return self._nodes_availability
 
     def free_steps(self) -> list[tuple[int, int]]:
@@ -214,8 +213,9 @@ class WholeNodesView(View):
         """Return the nodes held and until when, by (expected end, job id); an end that has passed counts as the next instant."""
         state = self._state
         soonest_us = state.now_us + 1
+        nodes = state.nodes_by_job()
         return [
-            Occupancy(max(end_us, soonest_us), job_id, any_layer(state.running[job_id].layers))
+            Occupancy(max(end_us, soonest_us), job_id, nodes[job_id])
             for end_us, job_id in state.releases
             if job_id not in state.away
         ]

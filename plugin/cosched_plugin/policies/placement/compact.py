@@ -100,13 +100,26 @@ class FirstFit(api.Placement):
 
     def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job on the first free threads."""
-        runs = self._choose(
-            job,
-            snapshot.view.open_to(job, snapshot.free, snapshot.at_us),
-            snapshot.view.machine,
-            snapshot.memory_for(job),
-        )
+        view = snapshot.view
+        free, nodes = view.open_on(job, snapshot.free, snapshot.at_us)
+        runs = self._choose(job, free, view.machine, snapshot.memory_for(job), nodes)
         return None if runs is None else self.offer_on(job, runs, snapshot)
+
+    def earliest(self, job: api.JobSpec, view: api.View) -> api.Offer | None:
+        """Return the job's first place as running jobs end, by halving: what is free only grows."""
+        steps = view.availability()
+        low = middle = steps.wide(job.processes)  # where numbers decide, the first step that is wide enough is the one
+        high = len(steps)
+        found = None
+        while low < high:
+            at_us, free = steps[middle]
+            offer = self.offer(job, api.snapshot_at(view, at_us, free))
+            if offer is None:
+                low = middle + 1
+            else:
+                found, high = offer, middle
+            middle = (low + high) // 2
+        return found
 
     def offer_on(self, job: api.JobSpec, runs: tuple[api.Run, ...], snapshot: api.Snapshot) -> api.Offer:
         """Return the job on these threads."""
@@ -122,7 +135,8 @@ class FirstFit(api.Placement):
         if len(free) == 1 and api.is_plain(job):
             runs = api.lowest_nodes(job.processes, free[0])
         else:
-            runs = self._choose(job, view.open_to(job, free), view.machine, view.free_memory_mb)
+            free, nodes = view.open_on(job, free)
+            runs = self._choose(job, free, view.machine, view.free_memory_mb, nodes)
         assert runs is not None
         return _new(api.StartJob, (job.id, runs, job.estimate_us, job.limit_us, 0))
 

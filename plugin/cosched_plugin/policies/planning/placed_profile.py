@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 from typing import ClassVar
 
 import numpy as np
@@ -27,9 +29,10 @@ class PlacedProfile:
         self._view = view
         self._placement = placement
         # By step of the timeline. Steps may share arrays: these are replaced, never changed.
-        availability = view.availability()
-        self.timeline = Timeline((at_us, api.size(free)) for at_us, free in availability)
-        self._free: list[api.Layers] = [free for _, free in availability]
+        steps = view.availability()
+        # Threads as one integer, by `side_by_side`: of 128 layers each operation would be 128 of them.
+        self._free: list[int] = steps.joined()
+        self.timeline = Timeline((steps.instant_us(step), free.bit_count()) for step, free in enumerate(self._free))
         self._memory: list[api.Ints] = _memory_at(self.timeline, view)
 
     def need(self, job: api.JobSpec) -> tuple[int, int]:
@@ -61,9 +64,9 @@ class PlacedProfile:
         runs = _runs(promise)
         if start_us < self._view.now_us or not _suits(job, runs):
             return False
-        wanted = self._view.claim(runs)
+        wanted = self._joined(self._view.claim(runs))
         steps = self._steps(job, start_us)
-        if any(want & ~free for step in steps for want, free in zip(wanted, self._free[step], strict=True)):
+        if any(wanted & ~self._free[step] for step in steps):
             return False
         if not job.memory_mb:
             return True
@@ -98,18 +101,18 @@ class PlacedProfile:
         instants = sorted({*before.timeline.times, *after.timeline.times})
         for at_us, until_us in zip(instants, [*instants[1:], FOREVER_US], strict=True):
             old, new = before.timeline.step_at(at_us), after.timeline.step_at(at_us)
-            lost = api.minus(before._free[old], after._free[new])
-            gained = api.minus(after._free[new], before._free[old])
+            lost = before._free[old] & ~after._free[new]
+            gained = after._free[new] & ~before._free[old]
             more_mb = after._memory[new] - before._memory[old]
-            if not (any(lost) or any(gained) or more_mb.any()):
+            if not (lost or gained or more_mb.any()):
                 continue
             for step in self._cut_out(at_us, until_us):
-                if any(a & ~b for a, b in zip(lost, self._free[step], strict=True)):
+                if lost & ~self._free[step]:
                     return None
-                self._put(step, api.union(api.minus(self._free[step], lost), gained), self._memory[step] + more_mb)
+                self._put(step, self._free[step] & ~lost | gained, self._memory[step] + more_mb)
                 if self._memory[step].min() < 0:
                     return None
-            changes.append(Change(at_us, until_us, api.size(gained)))
+            changes.append(Change(at_us, until_us, gained.bit_count()))
         return changes
 
     def offer(self, job: api.JobSpec, promise: Promise) -> api.Offer | None:
@@ -121,10 +124,9 @@ class PlacedProfile:
         view = api.whole_nodes(self._view)
         times = self.timeline.times
         for occupancy in occupancies:
-            wanted = view.firsts(occupancy.nodes)
-            for free in self._free[: bisect_left(times, occupancy.end_us)]:
-                if any(want & ~left for want, left in zip(wanted, free, strict=True)):
-                    return False
+            wanted = self._joined(view.firsts(occupancy.nodes))
+            if any(wanted & ~free for free in self._free[: bisect_left(times, occupancy.end_us)]):
+                return False
         return True
 
     def never(self, job: api.JobSpec) -> bool:
@@ -149,11 +151,13 @@ class PlacedProfile:
     def _snapshot(self, job: api.JobSpec, start_us: int) -> api.Snapshot:
         """Return the threads and memory that are free from ``start_us`` on for the job's whole estimate."""
         steps = self._steps(job, start_us)
-        free = self._free[steps.start]
-        for layers in self._free[steps.start + 1 : steps.stop]:
-            free = tuple([api.NodeSet(a & b) for a, b in zip(free, layers, strict=True)])
-        memory_mb = self._least_memory(steps) if job.memory_mb else self._view.machine.memory_mb
-        return api.Snapshot(self._view, start_us, free, (), memory_mb)
+        free = reduce(and_, self._free[steps.start : steps.stop])
+        machine = self._view.machine
+        memory_mb = self._least_memory(steps) if job.memory_mb else machine.memory_mb
+        return api.Snapshot(self._view, start_us, api.apart(free, machine.nodes, machine.depth), (), memory_mb)
+
+    def _joined(self, layers: api.Layers) -> int:
+        return api.side_by_side(layers, self._view.machine.nodes)
 
     def _least_memory(self, steps: range) -> list[int]:
         least: list[int] = np.minimum.reduce(self._memory[steps.start : steps.stop]).tolist()
@@ -167,22 +171,22 @@ class PlacedProfile:
     def _change(self, job: api.JobSpec, promise: Promise, *, taken: bool) -> None:
         runs = _runs(promise)
         start_us = start_of(promise)
-        layers = self._view.claim(runs)
+        threads = self._joined(self._view.claim(runs))
         memory_mb = _memory_of(job, runs, self._view)
         steps = self._cut_out(start_us, start_us + job.estimate_us)
         for step in steps:
             free, left_mb = self._free[step], self._memory[step]
             if taken:
-                self._put(step, api.minus(free, layers), left_mb if memory_mb is None else left_mb - memory_mb)
+                self._put(step, free & ~threads, left_mb if memory_mb is None else left_mb - memory_mb)
             else:
-                self._put(step, api.union(free, layers), left_mb if memory_mb is None else left_mb + memory_mb)
+                self._put(step, free | threads, left_mb if memory_mb is None else left_mb + memory_mb)
         self._join(steps.stop)
         self._join(steps.start)
 
-    def _put(self, step: int, free: api.Layers, memory_mb: api.Ints) -> None:
+    def _put(self, step: int, free: int, memory_mb: api.Ints) -> None:
         self._free[step] = free
         self._memory[step] = memory_mb
-        self.timeline.values[step] = api.size(free)
+        self.timeline.values[step] = free.bit_count()
 
     def _cut_out(self, start_us: int, end_us: int) -> range:
         """Return the steps between two instants, with steps made to begin there."""

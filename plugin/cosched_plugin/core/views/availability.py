@@ -1,0 +1,113 @@
+"""Availability: free threads over time, by the expected ends of running jobs.
+
+It is made at every event and read in few places. So each step is one integer, all layers of threads side by side or a set of whole
+nodes, and is split into layers on access.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import overload
+
+from cosched_hwmodel.units import NodeSet
+from cosched_plugin.common.allocation import Layers, Machine, size
+from cosched_plugin.ledger.running import apart, side_by_side
+
+Step = tuple[int, Layers]
+
+
+class Availability(Sequence[Step]):
+    """(Instant, threads that are free from then on), ascending by instant; immutable."""
+
+    __slots__ = ("_firsts", "_machine", "_sets", "_taken_apart", "_times")
+
+    def __init__(
+        self,
+        times: list[int],
+        sets: list[int],
+        machine: Machine,
+        firsts: Callable[[NodeSet], Layers] | None = None,
+        taken_apart: dict[int, Layers] | None = None,
+    ) -> None:
+        """``sets``: by step, as `side_by_side`; with ``firsts`` sets of whole nodes, of which it returns the threads."""
+        self._times = times
+        self._sets = sets
+        self._machine = machine
+        self._firsts = firsts
+        self._taken_apart: dict[int, Layers] = {} if taken_apart is None else taken_apart
+
+    @classmethod
+    def of(cls, now_us: int, free: int, ends: Iterable[tuple[int, int]], machine: Machine) -> Availability:
+        """Return the steps from now on, with ``free`` free now; ``ends``: (instant after now, threads that come free), ascending."""
+        times, joined = [now_us], [free]
+        for at_us, threads in ends:
+            free |= threads
+            if times[-1] == at_us:
+                joined[-1] = free
+            else:
+                times.append(at_us)
+                joined.append(free)
+        return cls(times, joined, machine)
+
+    def at(self, now_us: int) -> Availability | None:
+        """Return the steps at a later instant, otherwise unchanged; None where that is past the first end."""
+        times = self._times
+        if len(times) > 1 and times[1] <= now_us:
+            return None
+        return Availability([now_us, *times[1:]], self._sets, self._machine, self._firsts, self._taken_apart)
+
+    def instant_us(self, index: int) -> int:
+        """Return the instant of a step."""
+        return self._times[index]
+
+    def by(self, at_us: int, low: int = 0) -> int:
+        """Return how many steps have an instant of ``at_us`` or earlier; at least ``low`` of them do."""
+        return bisect_right(self._times, at_us, low)
+
+    def wide(self, threads: int) -> int:
+        """Return the first step from which ``threads`` threads are free; the number of steps where there is none."""
+        count = int.bit_count if self._firsts is None else lambda nodes: size(self._layers(nodes))
+        return bisect_left(self._sets, threads, key=count)
+
+    def joined(self) -> list[int]:
+        """Return the free threads by step, each as one integer, as `side_by_side`."""
+        if self._firsts is None:
+            return list(self._sets)
+        return [side_by_side(self._layers(nodes), self._machine.nodes) for nodes in self._sets]
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    @overload
+    def __getitem__(self, index: int) -> Step: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Availability: ...
+
+    def __getitem__(self, index: int | slice) -> Step | Availability:
+        if isinstance(index, slice):
+            return Availability(self._times[index], self._sets[index], self._machine, self._firsts, self._taken_apart)
+        return self._times[index], self._layers(self._sets[index])
+
+    def __iter__(self) -> Iterator[Step]:
+        for at_us, free in zip(self._times, self._sets, strict=True):
+            yield at_us, self._layers(free)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Availability):
+            return NotImplemented
+        return self._times == other._times and self._sets == other._sets
+
+    __hash__ = None  # type: ignore[assignment]  # as a list's
+
+    def _layers(self, free: int) -> Layers:
+        machine = self._machine
+        if machine.depth == 1:
+            return (free,)  # type: ignore[return-value]  # a call of NodeSet takes as long
+        layers = self._taken_apart.get(free)
+        if layers is None:
+            firsts = self._firsts
+            layers = apart(free, machine.nodes, machine.depth) if firsts is None else firsts(NodeSet(free))
+            self._taken_apart[free] = layers
+        return layers
