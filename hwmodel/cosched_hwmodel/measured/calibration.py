@@ -7,6 +7,7 @@ without gaps, and `write_table` writes a table that `read_table` reads.
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +18,16 @@ import numpy as np
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.measured import Method
 from cosched_hwmodel.measured.bilinear import Bilinear, fit_bilinear
-from cosched_hwmodel.measured.co_run_table import FACTS, LEAST_RATIO, MOST_RATIO, PAIR, CoRunTable, Prediction, Ratios
+from cosched_hwmodel.measured.co_run_table import (
+    EVIDENCE,
+    FACTS,
+    LEAST_RATIO,
+    MOST_RATIO,
+    PAIR,
+    CoRunTable,
+    Prediction,
+    Ratios,
+)
 from cosched_hwmodel.measured.components import Components, fit_components
 
 if TYPE_CHECKING:
@@ -138,10 +148,14 @@ def write_table(stream: TextIO, table: CoRunTable) -> None:
     """Write a table in the long form, with the columns that it has values for."""
     known = {"procs": table.processes, "compact_s": table.compact_s, "spread": table.spreads}
     facts = [name for name in FACTS if known[name]]
+    learned = EVIDENCE if table.evidence else ()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([*PAIR, "ratio", *facts])
+    writer.writerow([*PAIR, "ratio", *learned, *facts])
     for (row, column), ratio in table.ratios.items():
-        writer.writerow([row, column, repr(float(ratio)), *[known[name].get(row, "") for name in facts]])
+        evidence = [value if 0 < value < math.inf else "" for value in table.evidence.get((row, column), ())]
+        blank = [""] * (len(learned) - len(evidence))
+        values = [*evidence, *blank, *[known[name].get(row, "") for name in facts]]
+        writer.writerow([row, column, repr(float(ratio)), *values])
 
 
 @lru_cache(maxsize=16)

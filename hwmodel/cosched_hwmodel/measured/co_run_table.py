@@ -6,7 +6,8 @@ of the cores of twice the nodes, with the partner on the other half. *Spread*: t
 - Long form: columns ``row``, ``column`` and ``ratio`` (or ``speedup``, its inverse), a line for each measured pair.
 - Matrix form: the first column names the application, the header the partners; an empty cell was not measured.
 
-Both may have the columns ``procs`` (processes), ``compact_s`` (run time, seconds) and ``spread`` (ratio) of the
+The long form may say what a learned ratio rests on: ``number`` of runs, ``low`` and ``high`` end of its interval of 95 % (empty: open).
+Both forms may have the columns ``procs`` (processes), ``compact_s`` (run time, seconds) and ``spread`` (ratio) of the
 application in the row. Lines that begin with ``#`` are comments.
 """
 
@@ -34,9 +35,28 @@ MOST_RATIO: Final = 1_000.0
 PAIR: Final = ("row", "column")
 VALUES: Final = ("ratio", "speedup")  # of a pair: one of them
 FACTS: Final = ("procs", "compact_s", "spread")  # of the application in the row, each of them optional
+EVIDENCE: Final = ("number", "low", "high")  # of a pair that was learned
+# A learned ratio counts where the job takes at most so many times as long as it says, or certainly so many times as long as alone; of a
+# pair that was seen so often, the upper end of what is likely counts. No other pair is known: a wrong belief is worse than none.
+CERTAIN: Final = 1.25
+OFTEN: Final = 30
 _MOST_PROCESSES: Final = 1 << 31
 _MOST_SECONDS: Final = 1e9
 _RATIO: Final = f"a number from {LEAST_RATIO:g} to {MOST_RATIO:g}"
+
+
+class Evidence(NamedTuple):
+    """What a learned ratio rests on."""
+
+    number: int  # of runs
+    low: float = 0.0  # interval of 95 %; 0: open
+    high: float = math.inf  # inf: open
+
+    def trusted(self, ratio: float) -> float | None:
+        """Return what is believed of a pair with this learned ratio; None where too little is known."""
+        if self.number and (self.high <= CERTAIN * ratio or self.low >= CERTAIN):
+            return ratio
+        return None if self.number < OFTEN else min(max(ratio, self.high), MOST_RATIO)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +68,16 @@ class CoRunTable:
     spreads: Mapping[str, float] = field(default_factory=dict)  # alone, over twice the nodes
     processes: Mapping[str, int] = field(default_factory=dict)
     compact_s: Mapping[str, float] = field(default_factory=dict)  # seconds
+    evidence: Mapping[tuple[str, str], Evidence] = field(default_factory=dict)  # of ratios that were learned
+
+    @property
+    def trusted(self) -> Mapping[tuple[str, str], float]:
+        """Return the ratios that were measured, and what is believed of those that were learned."""
+        certain = {
+            pair: self.evidence[pair].trusted(ratio) if pair in self.evidence else ratio
+            for pair, ratio in self.ratios.items()
+        }
+        return {pair: ratio for pair, ratio in certain.items() if ratio is not None}
 
 
 def read_table(file: str | Path) -> CoRunTable:
@@ -106,6 +136,7 @@ class _Reading:
         self.file = file
         self.ratios: dict[tuple[str, str], float] = {}
         self.facts: dict[str, dict[str, float]] = {name: {} for name in FACTS}
+        self.evidence: dict[tuple[str, str], Evidence] = {}
         self._applications: dict[str, None] = {}  # of rows
         self._partners: dict[str, None] = {}
         self._lines: dict[tuple[str, str], int] = {}  # of pairs
@@ -139,7 +170,9 @@ class _Reading:
         """Return the whole table."""
         processes = {name: int(value) for name, value in self.facts["procs"].items()}
         applications = tuple(dict.fromkeys([*self._applications, *self._partners]))
-        return CoRunTable(applications, self.ratios, self.facts["spread"], processes, self.facts["compact_s"])
+        return CoRunTable(
+            applications, self.ratios, self.facts["spread"], processes, self.facts["compact_s"], self.evidence
+        )
 
 
 def _lines(file: str, stream: TextIO) -> Iterator[tuple[int, list[str]]]:
@@ -177,7 +210,7 @@ def _check_header(file: str, line: int, header: Sequence[str]) -> None:
             raise TableError(file, f"a column {name!r} beside {there[0]!r}", ", ".join(header), line)
     if sum(name in header for name in VALUES) != 1:
         raise TableError(file, "one of the columns 'ratio' and 'speedup'", ", ".join(header), line)
-    known = (*PAIR, *VALUES, *FACTS)
+    known = (*PAIR, *VALUES, *FACTS, *EVIDENCE)
     for name in header:
         if name not in known:
             raise TableError(file, f"a known column ({suggestion(name, known)})", repr(name), line)
@@ -193,6 +226,16 @@ def _read_pair(reading: _Reading, row: _Row, header: Sequence[str]) -> None:
         raise row.error(column, f"a speedup of at most {1 / LEAST_RATIO:g}")
     reading.add_pair(row, application, partner, column, ratio)
     reading.add_facts(row, application)
+    if any(row.cells.get(name) for name in EVIDENCE):
+        reading.evidence[application, partner] = _evidence(row)
+
+
+def _evidence(row: _Row) -> Evidence:
+    number, low, high = (
+        row.number(name, "0 or a number above it", 0.0, _MOST_SECONDS) if row.cells.get(name) else default
+        for name, default in zip(EVIDENCE, (0.0, 0.0, math.inf), strict=True)
+    )
+    return Evidence(int(number), low, high)
 
 
 def _read_matrix_row(reading: _Reading, row: _Row, header: Sequence[str]) -> None:

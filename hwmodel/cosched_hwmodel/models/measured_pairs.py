@@ -42,11 +42,11 @@ class MeasuredRatios:
 
     @classmethod
     def of_table(cls, table: CoRunTable) -> MeasuredRatios:
-        """Return what the table has measured."""
-        names = table.applications
+        """Return what the table has measured, or learned well enough."""
+        ratios, names = table.trusted, table.applications
         return cls(
             names,
-            tuple([table.ratios.get((name, other), UNKNOWN) for name in names for other in names]),
+            tuple([ratios.get((name, other), UNKNOWN) for name in names for other in names]),
             tuple([table.spreads.get(name, UNKNOWN) for name in names]),
         )
 

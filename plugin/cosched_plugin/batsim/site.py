@@ -61,7 +61,7 @@ def read_site_file(file: str) -> SiteFile:
     site = SiteFile(
         hosts.whole("jobs", 1, 1, MOST_JOBS) if hosts.has("jobs") else None,
         amounts_in(hosts, _CAPACITIES),
-        belief_in(top.table("belief")),
+        belief_in(top.table("belief"), file),
         top.table("jobs").every(),
         {name: profiles.table(name).every() for name in profiles.names()},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Final
 
@@ -10,7 +11,7 @@ import click
 from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, METRICS, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
 from cosched_terminal.commands import command, given_options, option
-from cosched_terminal.console import Log
+from cosched_terminal.console import Log, say
 
 PARTITION: Final = option("--partition", "Whose jobs are cosched's; may be repeated. Default: the site file's.")
 GUESTS: Final = option(
@@ -155,3 +156,47 @@ def release_all(
     failed = adapter.release_all(rest, adapter.site_of(site_file, partitions, guests), dry_run=dry_run)
     if failed:
         raise click.ClickException(f"{failed} jobs could not be released")
+
+
+@command(slurm)
+def beliefs(
+    sacct: str | None = option(
+        "--sacct FILE", "What sacct wrote; without it and --since, print the command that does."
+    ),
+    since: str | None = option("--since WHEN", "Ask sacct itself, such as for now-90days or 2026-09-01."),
+    site_file: str | None = SITE,
+    models: tuple[str, ...] = CONTENTION,
+    time_zone: str | None = option("--time-zone ZONE", "Of times that name none, such as Europe/Athens."),
+    skip_bad_rows: bool = option("--skip-bad-rows", "Leave rows out that cannot be read, instead of stopping."),
+    out: str | None = option(
+        "--out FILE", "Write what came out as a table of pairs, for the site file's [belief] table."
+    ),
+    as_json: bool = option("--json", "Machine-readable output."),
+) -> None:
+    """Tell for each pair of applications how much longer they ran beside each other, and whether the site's belief is right.
+
+    \b
+    Examples:
+      cosched-plugin slurm beliefs --since now-90days --site site.toml --out pairs.csv
+      cosched-plugin slurm beliefs --sacct jobs.txt --json | jq '.pairs[] | select(.verdict == "worse than believed")'
+    """
+    from cosched_plugin.common.sacct_dump import read_dump
+    from cosched_plugin.common.sacct_rows import COMMAND
+    from cosched_plugin.config import allow_models
+    from cosched_plugin.slurm.beliefs import answer_of, dump_since, write_learned
+    from cosched_plugin.slurm.site_file import read_site
+
+    if sacct is None and since is None:
+        say(COMMAND)
+        return
+    site, allowed = read_site(site_file), allow_models(models)
+    if sacct is None:
+        dump = dump_since(since or "", skip_bad_rows=skip_bad_rows)
+    elif since is None:
+        dump = read_dump(sacct, time_zone, skip_bad_rows=skip_bad_rows)
+    else:
+        raise UsageError("expected --sacct or --since, got both")
+    answer = answer_of(dump, site, allowed)
+    if out is not None:
+        write_learned(out, answer.table())
+    say(json.dumps(answer.as_dict(), indent=2) if as_json else "\n".join(answer.lines()))

@@ -410,6 +410,11 @@ def read_dump(file: str, time_zone: str | None = None, *, skip_bad_rows: bool = 
         text = read_text(file, "utf-8-sig", errors="replace")  # a name is what its user typed
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from error
+    return dump_of(file, text, time_zone, skip_bad_rows=skip_bad_rows)
+
+
+def dump_of(file: str, text: str, time_zone: str | None = None, *, skip_bad_rows: bool = False) -> Dump:
+    """Return the dump in a text, as of `read_dump`; ``file`` is its name in errors."""
     if text.lstrip().startswith("{"):
         return _of_json(file, text, skip_bad_rows=skip_bad_rows)
     return TextDump(file, text, time_zone, skip_bad_rows=skip_bad_rows).read()

@@ -251,9 +251,15 @@ FIELDS: Final[Mapping[str, Field]] = {
 TIMES: Final = ("submit_s", "eligible_s", "start_s", "end_s")
 # States that make sacct list every job; without them and `-E`, jobs that never became eligible are left out.
 _STATES: Final = "BF,CA,CD,DL,F,NF,OOM,PD,PR,R,RQ,RS,RV,S,TO"
-COMMAND: Final = (
-    r"SLURM_TIME_FORMAT=%s sacct -aXP --duplicates --delimiter=$'\x1f' -S now-90days -E now "
-    f"-s {_STATES} -o {','.join(dict.fromkeys(field.names[0] for field in FIELDS.values()))} >jobs.txt"
-)
+
+
+def sacct_words(since: str) -> list[str]:
+    """Return the command that writes a dump of what has happened since then, with all that is read. It wants `TIME_FORMAT`."""
+    fields = ",".join(dict.fromkeys(field.names[0] for field in FIELDS.values()))
+    return ["sacct", "-aXP", "--duplicates", "--delimiter=\x1f", "-S", since, "-E", "now", "-s", _STATES, "-o", fields]
+
+
+TIME_FORMAT: Final = ("SLURM_TIME_FORMAT", "%s")  # of the command's environment
+COMMAND: Final = " ".join(["=".join(TIME_FORMAT), *sacct_words("now-90days"), ">jobs.txt"]).replace("\x1f", r"$'\x1f'")
 SKIP: Final = "--skip-bad-rows leaves such rows out"
 HINT: Final = f"this line writes a dump with all that is needed: {COMMAND}"

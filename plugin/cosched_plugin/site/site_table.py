@@ -5,7 +5,10 @@ A wrong file ends in one line: the file, the table, the key, what was expected, 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from reprlib import repr as short_repr  # a comment of a job may be long, or deeply nested
 from typing import Any, Final
 
@@ -131,14 +134,35 @@ def amounts_in(table: Table, names: Sequence[str]) -> dict[str, int]:
     return {name: table.whole(name, 0, 0, MOST_AMOUNT) for name in names if table.has(name)}
 
 
-def belief_in(table: Table) -> Belief:
-    """Take what a site believes about contention; nothing where the table is empty."""
+def belief_in(table: Table, file: str) -> Belief:
+    """Take what a site believes about contention; nothing where the table is empty. ``file``: the site's, beside which a table lies."""
+    pairs = table.text("table", "")
+    contention = table.text("contention", "pairs" if pairs else "none")
+    if pairs and contention != "pairs":
+        raise table.wrong("contention", "pairs, or nothing, beside a table of co-runs", contention)
     parameters = table.take("parameters", {})
     if not isinstance(parameters, Mapping):
         raise table.wrong("parameters", "a table", parameters)
+    if pairs:
+        parameters = {**_pairs_in(Path(file).parent / pairs), **parameters}
     return Belief(
-        table.text("contention", "none"),
+        contention,
         table.text("composition", "bulk-synchronous"),
         tuple(table.texts("resources")),
         tuple((key, frozen(value)) for key, value in parameters.items()),
     )
+
+
+def _pairs_in(file: Path) -> dict[str, object]:
+    """Return the parameters of a belief in a table of co-runs: of more applications than a message holds, those in most pairs."""
+    # Few sites have a table.
+    from cosched_hwmodel.measured.co_run_table import TableError, read_table  # noqa: PLC0415
+    from cosched_hwmodel.models.measured_pairs import MOST_APPLICATIONS, MeasuredRatios  # noqa: PLC0415
+
+    try:
+        table = read_table(file)
+    except TableError as error:
+        raise UsageError(str(error)) from error
+    pairs = Counter(name for pair in table.trusted for name in pair)
+    names = sorted(name for name, _ in pairs.most_common(MOST_APPLICATIONS))
+    return dict(MeasuredRatios.of_table(replace(table, applications=tuple(names))).parameters())

@@ -464,7 +464,10 @@ class Cluster(Manager):
         limit_us = None if job.limit_min is None else job.limit_min * MINUTE_US
         alone = self.site.unknown_alone
         if alone is None:
-            alone = self.share > 1 or self.site.belief.contention != "none"
+            # A table of pairs knows jobs by their names: it is asked of each, and a job that is not in it has no partner.
+            alone = self.site.belief.contention not in ("pairs", "none") or (
+                self.share > 1 and self.site.belief.contention == "none"
+            )
         spec = JobSpec(
             number,
             job.submit_s * SECOND_US,
@@ -472,7 +475,7 @@ class Cluster(Manager):
             traits.estimate_us or limit_us or self.site.default_us,
             limit_us,
             job.user,
-            job.name,
+            traits.application or job.name,
             exclusive=job.exclusive or job.choosy or (alone and not traits.known) or self._takes_all_memory(job),
             demand=traits.demand,
             usage=traits.usage,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
@@ -32,11 +32,28 @@ class Traits(NamedTuple):
     demand: DemandTuple | None = None
     usage: UsageTuple | None = None
     profile: Profile | None = None
+    application: str = ""  # what such jobs are instances of; empty: their names say
 
     @property
     def known(self) -> bool:
         """Tell whether anything is known of what it asks of its nodes."""
         return self.demand is not None or self.usage is not None or self.profile is not None
+
+
+class Named(Protocol):
+    """A job as Slurm's REST interface or its accounting shows it."""
+
+    @property
+    def user(self) -> str:
+        """Return who submitted it."""
+
+    @property
+    def account(self) -> str:
+        """Return the account that pays."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
 
 
 class Rule(NamedTuple):
@@ -45,7 +62,7 @@ class Rule(NamedTuple):
     patterns: Mapping[str, re.Pattern[str]]  # by `user`, `account` or `name`
     traits: Traits
 
-    def fits(self, job: SlurmJob) -> bool:
+    def fits(self, job: Named) -> bool:
         """Return whether the whole of each text fits its pattern."""
         return all(pattern.fullmatch(getattr(job, key)) for key, pattern in self.patterns.items())
 
@@ -99,10 +116,18 @@ class Site(NamedTuple):
         memory_mbs, network_mbs, disk_mbs = (rates.get(name, 0) for name in _RATES)
         return memory_mbs, network_mbs, disk_mbs
 
+    def of_rules(self, job: Named) -> Traits:
+        """Return what the first rule that fits a job says of it."""
+        return next((rule.traits for rule in self.rules if rule.fits(job)), Traits())
+
+    def application_of(self, job: Named) -> str:
+        """Return what a job is an instance of: the name by which beliefs know it."""
+        return self.of_rules(job).application or job.name
+
     # A comment is its user's: what is wrong in it makes the job an unknown one, and is told, but is no error of the site's.
     def traits_of(self, job: SlurmJob) -> tuple[Traits, str]:
         """Return what is known of a job, and what is wrong with its comment."""
-        of_rule = next((rule.traits for rule in self.rules if rule.fits(job)), Traits())
+        of_rule = self.of_rules(job)
         if not job.comment.lstrip().startswith("{"):
             return of_rule, ""
         try:
@@ -119,6 +144,7 @@ class Site(NamedTuple):
             own.demand or of_rule.demand,
             own.usage or of_rule.usage,
             own.profile or of_rule.profile,
+            of_rule.application,
         ), ""
 
 
@@ -137,7 +163,7 @@ def read_site(file: str | None) -> Site:
         machine.whole("share", 0, 0, 4),
         tuple(classes),
         amounts_in(machine, _RATES),
-        belief_in(top.table("belief")),
+        belief_in(top.table("belief"), file),
         int(top.number("default_estimate_s", 86_400.0, 1e-3, MOST_ESTIMATE_S) * SECOND_US),
         tuple(Rule(_patterns(table), _traits(table)) for table in top.tables("jobs")),
     )
@@ -176,7 +202,7 @@ def _traits(table: Table) -> Traits:
             profile = checked(Profile(**given))
         except ProfileError as error:
             raise UsageError(f"{table.path}: profile: {error}") from error
-    return Traits(round(estimate_s * SECOND_US), demand, usage, profile)
+    return Traits(round(estimate_s * SECOND_US), demand, usage, profile, table.text("application", ""))
 
 
 def _usage(table: Table) -> UsageTuple:

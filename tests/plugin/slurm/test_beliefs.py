@@ -1,0 +1,183 @@
+"""What is learned of pairs from Slurm's accounting: who had company, what came out, and what is said of a site's belief."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.commands import assert_one_line
+from tests.plugin.slurm.made_accounts import BEGIN_S, HEADER, Made, account
+from tests.processes import run_python
+
+from cosched_hwmodel.measured.co_run_table import CERTAIN, OFTEN, Evidence, read_table
+from cosched_hwmodel.measured.elapsed_times import Run
+from cosched_hwmodel.models.measured_pairs import MeasuredPairs
+from cosched_plugin.common.sacct_dump import dump_of
+from cosched_plugin.slurm.learning import runs_of
+from cosched_plugin.slurm.site_file import Site, read_site
+
+TRUTH = {("cg", "cg"): 1.6, ("cg", "ep"): 1.05, ("ep", "cg"): 1.15, ("ep", "ep"): 1.3}
+
+
+def row(number: int, start_s: int, end_s: int, nodes: str, name: str, state: str = "COMPLETED", limit: int = 60) -> str:
+    begin_s, last_s = BEGIN_S + start_s, BEGIN_S + end_s
+    return f"{number}|{number}|ann|{state}|{begin_s}|{begin_s}|{last_s}|{end_s - start_s}|{limit}|1|4|{nodes}|{name}"
+
+
+def beliefs(folder: Path, *options: str) -> Any:
+    """Return what the command says of the file ``jobs`` in a folder."""
+    ran = run_python("-m", "cosched_plugin", "slurm", "beliefs", "--sacct", "jobs", "--json", *options, folder=folder)
+    assert (ran.code, ran.err) == (0, "")
+    return json.loads(ran.out)
+
+
+def runs(*rows: str) -> list[Run]:
+    return list(runs_of(dump_of("jobs", "\n".join([HEADER, *rows])).rows, Site().application_of).runs)
+
+
+def parts(run: Run) -> tuple[float, str, float, float, bool]:
+    return run.alone_s, run.beside, run.beside_s, run.after_s, run.completed
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([], (100, "", 0, 0, True)),
+        ([(20, 60, "n1", "b")], (20, "b", 40, 40, True)),
+        ([(-9, 60, "n1", "b")], (0, "b", 60, 40, True)),
+        ([(20, 300, "n2", "b")], (20, "b", 80, 0, True)),
+        ([(99, 300, "n1", "b"), (-9, 1, "n1", "c")], (100, "", 0, 0, True)),  # they follow each other
+        ([(20, 60, "n3", "b")], (100, "", 0, 0, True)),  # elsewhere
+        (
+            [(20, 60, "n1", "b"), (70, 90, "n1", "b")],
+            (20, "b", 40, 10, False),
+        ),  # a second one: what follows says nothing
+        ([(20, 60, "n1", "b"), (50, 90, "n2", "b")], (20, "b", 70, 10, True)),  # on another node, of the same kind
+        ([(20, 60, "n1", "b"), (50, 90, "n2", "c")], (20, "b", 30, 0, False)),
+        ([(20, 60, "n1", "b"), (50, 90, "n1", "b")], (20, "b", 30, 0, False)),  # three on a node
+        ([(20, 60, "n1", "wrap")], (20, "", 0, 0, False)),  # of which nobody knows what it is
+    ],
+)
+def test_a_run_counts_until_it_meets_a_second_job(
+    others: Sequence[tuple[int, int, str, str]], expected: tuple[float, str, float, float, bool]
+) -> None:
+    found = runs(row(1, 0, 100, "n[1-2]", "a"), *(row(2 + place, *other) for place, other in enumerate(others)))
+    assert [parts(run) for run in found if run.application == "a"] == [expected]
+
+
+def test_only_completed_runs_have_an_end() -> None:
+    states = ("FAILED", "CANCELLED by 7", "TIMEOUT", "NODE_FAIL", "COMPLETED")
+    found = runs(*(row(1 + place, 0, 50, f"n{place}", "a", state) for place, state in enumerate(states)))
+    assert [run.completed for run in found] == [False] * 4 + [True]
+
+
+def test_the_sweep_finds_what_a_look_at_each_second_finds() -> None:
+    draw = random.Random(7)
+    jobs = []
+    for number in range(1, 60):
+        start_s, first = draw.randrange(0, 300, 5), draw.randrange(6)
+        nodes = f"n[{first}-{min(5, first + draw.randrange(3))}]"
+        jobs.append((number, start_s, start_s + draw.randrange(5, 80, 5), nodes, draw.choice("ab")))
+    jobs.sort(key=lambda job: job[1])
+    found = runs(*(row(*job) for job in jobs))
+    assert len({run.beside for run in found}) == 3
+    for run, (number, start_s, end_s, nodes, _) in zip(found, jobs, strict=True):
+        company = [
+            sorted(
+                (node, name)
+                for other, begin_s, last_s, names, name in jobs
+                for node in {*range(int(nodes[2]), int(nodes[4]) + 1)} & {*range(int(names[2]), int(names[4]) + 1)}
+                if other != number and begin_s <= at_s < last_s
+            )
+            for at_s in range(start_s, end_s)
+        ]
+        alone_s = next((place for place, there in enumerate(company) if there), end_s - start_s)
+        met = company[alone_s] if alone_s < len(company) else []
+        names = {name for _, name in met}
+        one_each = len(dict(met)) == len(met)  # on each node
+        assert (run.alone_s, run.beside) == (alone_s, "".join(names) if len(names) == 1 and one_each else "")
+
+
+def test_what_was_made_is_found(tmp_path: Path) -> None:
+    """Intervals of 95 % hold the truth, over seeds; of jobs with two inputs each, of which the accounting tells the limit alone."""
+    held = []
+    for seed in range(8):
+        (tmp_path / "jobs").write_text(account(Made(TRUTH), seed))
+        for pair in beliefs(tmp_path)["pairs"]:
+            truth = TRUTH[pair["application"], pair["beside"]]
+            held.append((pair["low"] or 0) <= truth <= (pair["high"] or 99))
+    assert len(held) >= 28
+    assert sum(held) >= 0.88 * len(held)
+
+
+def test_a_wrong_belief_is_found_out_and_what_came_out_is_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text(account(Made(TRUTH, jobs=700), 1))
+    shuffled = {("cg", "cg"): 1.05, ("cg", "ep"): 1.6, ("ep", "cg"): 1.3, ("ep", "ep"): 1.15}
+    for name, table in (("wrong", shuffled), ("right", TRUTH)):
+        lines = [f"{own},{other},{ratio},1" for (own, other), ratio in table.items()]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["row,column,ratio,spread", *lines]) + "\n")
+        (tmp_path / f"{name}.toml").write_text(f'[belief]\ntable = "{name}.csv"\n')
+    wrong, right = (
+        {(pair["application"], pair["beside"]): pair["verdict"] for pair in beliefs(tmp_path, "--site", name)["pairs"]}
+        for name in ("wrong.toml", "right.toml")
+    )
+    assert wrong["cg", "cg"] == "worse than believed"
+    assert wrong["cg", "ep"] == "better than believed"
+    assert {*right.values()} == {"as believed"}
+    beliefs(tmp_path, "--out", "learned.csv")
+    learned = read_table(tmp_path / "learned.csv")
+    assert learned.evidence["cg", "cg"].number > 10
+    (tmp_path / "site.toml").write_text(
+        '[belief]\ntable = "learned.csv"\n[[jobs]]\nname = "cg_.*"\napplication = "cg"\n'
+    )
+    site = read_site(str(tmp_path / "site.toml"))
+    model = MeasuredPairs.from_parameters(site.belief.parameters)
+    (mine,) = dump_of("jobs", "\n".join([HEADER, row(1, 0, 9, "n1", "cg_7")])).rows
+    assert site.application_of(mine) == "cg"
+    facts: Any = mine._replace(name=site.application_of(mine))
+    assert model.slowdown(facts, facts) == pytest.approx(TRUTH["cg", "cg"], rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "believed"),
+    [
+        (Evidence(5, 1.0, 1.2 * CERTAIN), 1.2),
+        (Evidence(5, 1.0, 1.3 * CERTAIN), None),  # too little is known
+        (Evidence(5, CERTAIN, 9.0), 1.2),  # certainly dear
+        (Evidence(OFTEN, 0.0, 2.0), 2.0),  # it varies: what is likely at most
+        (Evidence(0, 0.0), None),
+    ],
+)
+def test_what_was_learned_counts_where_enough_is_known(evidence: Evidence, believed: float | None) -> None:
+    assert evidence.trusted(1.2) == believed
+
+
+@pytest.mark.parametrize(
+    ("site", "options", "words"),
+    [
+        ("[belief]\ntable = 'none.csv'", [], "none.csv: expected a readable table of co-runs, got No such file"),
+        ("[belief]\ntable = 'odd.csv'", [], "odd.csv:2: field 'high': expected 0 or a number above it, got 'x'"),
+        (
+            "[belief]\ntable = 'odd.csv'\ncontention = 'lomarc'",
+            [],
+            "contention: expected pairs, or nothing, beside a table",
+        ),
+        ("[belief]\ncontention = 'nobody'", [], "no contention model 'nobody'"),
+        ("", ["--since", "now"], "expected --sacct or --since, got both"),
+        ("", ["--time-zone", "Nowhere"], "--time-zone: expected a time zone"),
+        ("", ["--out", "no/folder.csv"], "no/folder.csv: cannot be written: No such file"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(
+    tmp_path: Path, site: str, options: Sequence[str], words: str
+) -> None:
+    (tmp_path / "odd.csv").write_text("row,column,ratio,high\na,b,1.2,x\n")
+    (tmp_path / "jobs").write_text(f"{HEADER}\n{row(1, 0, 9, 'n1', 'a')}\n")
+    (tmp_path / "site.toml").write_text(site)
+    command = ("slurm", "beliefs", "--sacct", "jobs", "--site", "site.toml", *options)
+    ran = run_python("-m", "cosched_plugin", *command, folder=tmp_path)
+    assert words in assert_one_line(ran, 2, "cosched-plugin")
