@@ -20,6 +20,7 @@ from tests.plugin.slurm.enforcing import (
     nodes_in,
     planned,
     replayed,
+    seating,
     stamped,
     stamps,
 )
@@ -198,6 +199,29 @@ def check_queue(tmp_path: Path, slurm: str, count: int, cores: int = 1, pause_s:
 @each_slurm
 def test_a_queue_of_pairs_has_each_job_on_its_own_thread(tmp_path: Path, slurm: str) -> None:
     check_queue(tmp_path, slurm, 30)
+
+
+@needs_two_cpus
+@each_slurm
+def test_a_guest_beside_slurms_own_jobs_has_the_other_thread(tmp_path: Path, slurm: str) -> None:
+    (tmp_path / "site.toml").write_text('[belief]\ncontention = "lomarc"\n')
+    with (
+        bed(*hyperthreads(tmp_path, 1), "--scheduler", "backfill", slurm=slurm) as one,
+        seating(one, tmp_path, "--site", str(tmp_path / "site.toml")),
+    ):
+        sizes = ("-N2", "-n2", "--ntasks-per-node=1", HINT)
+
+        def submit(minutes: int, run_s: float, comment: object) -> int:
+            script = masked(one, run_s, steps=True)
+            return one.submit(*sizes, "-t", str(minutes), script=script, comment=comment, held=False)
+
+        hosts = [submit(5, 12, BUSY) for _ in range(4)]
+        one.until(lambda rows: all(rows[job]["job_state"] == "RUNNING" for job in hosts), 20)
+        guests = [submit(3, 3, TALKING) for _ in range(4)]
+        jobs = one.until(lambda rows: all(row["job_state"] == "COMPLETED" for row in rows.values()), 90)
+        assert {jobs[guest]["partition"] for guest in guests} == {"guest"}
+        seen = masks(one)
+        assert [seen[job] for job in (*hosts, *guests)] == [{("co", "0")}] * 4 + [{("guest", "1")}] * 4
 
 
 @pytest.mark.slow
