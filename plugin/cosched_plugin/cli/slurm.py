@@ -1,4 +1,4 @@
-"""The command ``cosched-plugin slurm``, and the way back, ``release-all``."""
+"""The command ``cosched-plugin slurm``, and the ways back, ``release-all`` and ``withdraw-all``."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def slurm(
     token = token_of(jwt_file, fetches=fetch_jwt)
     site = site_of(site_file, partitions, guests)
     rest, allowed = rest_of(rest_address, token, api), allow_models(models)
-    asked = Asked(rest, token, site, choice, allowed, share, wake, metrics_address, log)
+    asked = Asked(rest_address, rest, token, site, choice, allowed, share, wake, metrics_address, log)
     if mode == "enforce":
         code = enforce(asked, state or default_state(), tick_partition, trace_file, record, set_aside=set_aside)
     elif mode == "guests":
@@ -156,6 +156,29 @@ def release_all(
     failed = adapter.release_all(rest, adapter.site_of(site_file, partitions, guests), dry_run=dry_run)
     if failed:
         raise click.ClickException(f"{failed} jobs could not be released")
+
+
+@command(slurm, name="withdraw-all")
+def withdraw_all(
+    rest_address: str = REST,
+    jwt_file: str | None = JWT_FILE,
+    fetch_jwt: bool = FETCH_JWT,
+    guests: tuple[str, ...] = GUESTS,
+    site_file: str | None = SITE,
+    dry_run: bool = option("--dry-run", "Only say what would be put back."),
+) -> None:
+    """Put all jobs that wait to be guests back into the partition in which they were submitted; guests run on.
+
+    \b
+    Example:
+      cosched-plugin slurm withdraw-all --rest unix:/run/slurmrestd/rest.sock --guests co:guest
+    """
+    from cosched_plugin.slurm import adapter
+
+    rest = adapter.rest_of(rest_address, adapter.token_of(jwt_file, fetches=fetch_jwt))
+    failed = adapter.withdraw_all(rest, adapter.site_of(site_file, (), guests), dry_run=dry_run)
+    if failed:
+        raise click.ClickException(f"{failed} jobs could not be put back")
 
 
 @command(slurm)

@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
 from cosched_plugin.common.process import Service, freeze_heap, stop_on_signals
+from cosched_plugin.common.slurm_notation import natural
 from cosched_plugin.common.sockets import check_free_path
 from cosched_plugin.common.status import QUEUE_GAUGES, Status, Value
 from cosched_plugin.protocol.messages import StartJob, UsageTuple, Welcome
@@ -137,7 +138,7 @@ class Notices:
     def tell(self, kind: str, text: str, now: Mapping[Any, str], level: str = WARNING) -> None:
         """Tell what is new; ``text`` has places for the key and the reason."""
         said, self._said[kind] = self._said.get(kind, {}), {**now}
-        new = sorted(now.items() - said.items())
+        new = sorted(now.items() - said.items(), key=lambda item: (natural(str(item[0])), item[1]))
         for key, why in new[:MOST_NEW]:
             self._log(kind, text.format(key, why), level=level, **({"job": key} if isinstance(key, int) else {}))
         more: dict[str, list[str]] = {}
@@ -336,7 +337,7 @@ def only_process(state: str) -> Iterator[None]:
             file = held.enter_context(open(open_own(f"{state}.lock", os.O_RDWR | os.O_CREAT, alone=True), "rb"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(f"{state}: another process enforces with it") from error
+            raise UsageError(f"{state}: another process works with it") from error
         except OSError as error:
             raise PluginError(f"{state}.lock: expected a file to lock, got {error.strerror}") from error
         yield

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,7 +29,7 @@ from cosched_plugin.slurm.guests import patience_s
 from cosched_plugin.slurm.pairing import share_of, shown
 from cosched_plugin.slurm.places import nodes_of
 from cosched_plugin.slurm.probe import probe
-from cosched_plugin.slurm.records import SlurmNode
+from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.seating import GuestActuator, Seating
 from cosched_plugin.slurm.site_file import Site, read_site
@@ -44,6 +45,7 @@ TOKEN_S: Final = 3_600  # how long a token lives that is fetched
 class Asked(NamedTuple):
     """What enforcing and observing are asked for alike."""
 
+    address: str  # of slurmrestd
     rest: Rest
     token: Token | None
     site: Site
@@ -164,7 +166,6 @@ def observe(asked: Asked, folder: str | None, *, anonymous: bool, writes: bool) 
 
 def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
     """Seat guests beside Slurm's own scheduler until a signal; return the exit code."""
-    log, clock = asked.log, Clock()
     if not asked.site.guests:
         raise UsageError("--mode guests: expected --guests HOST:GUEST, two partitions over the same nodes")
     if others := set(asked.site.partitions) - {*asked.site.guests, *asked.site.guests.values()}:
@@ -172,12 +173,19 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
             f"--mode guests: partition {', '.join(sorted(others))} has none for its guests; expected --guests"
         )
     asked.rest.list.follows_ends = True
-    cluster = asked.cluster(observed=True, acts=not dry)
+    with ExitStack() as held:
+        if not dry:
+            held.enter_context(only_process(_lock_of(asked)))
+        return _seat_guests(asked, dry=dry, requeues=requeues)
+
+
+def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
+    log, clock, cluster = asked.log, Clock(), asked.cluster(observed=True, acts=not dry)
     pairs = believed(cluster.machine, asked.models)
     if pairs is None:
         log(
             "no-belief",
-            "nothing is believed of two jobs on a node: there will be no guests; see [belief] of --site",
+            "nothing is believed of jobs on one node, so there are no guests: [belief] in --site",
             level=WARNING,
         )
     tools = Commands(None)
@@ -193,35 +201,55 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
     return asked.run(seating)
 
 
+def _lock_of(asked: Asked) -> str:
+    """Return what one process at a time may hold: two would put back what the other one asks."""
+    name = f"{asked.address} {sorted(asked.site.guests.items())}"
+    return os.path.join(os.path.dirname(default_state()), f"guests-{sha256(name.encode()).hexdigest()[:12]}")
+
+
 def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
     """Give all waiting jobs back to Slurm; return how many could not be."""
+
+    def back(job: SlurmJob) -> Change | None:
+        home = site.home_of(job.partition)
+        pinned = job.restarts > 0 and job.required  # to the nodes that it had: Slurm would wait for them
+        if job.held == "admin" or not site.is_ours(job) or not (pinned or job.held):
+            return None
+        return Change(() if pinned else None, release=True, partition="" if home == job.partition else home)
+
+    none = f"no job of {', '.join(site.partitions)} is held by its user"
+    return _give_back(rest, site, back, "released", none, dry_run=dry_run)
+
+
+def withdraw_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
+    """Put all jobs that wait in a partition of guests back where their users have submitted them; return how many could not be."""
+    if not site.guests:
+        raise UsageError("expected --guests HOST:GUEST, or [ours] guests in the site file")
+    guests = set(site.guests.values())
+
+    def back(job: SlurmJob) -> Change | None:
+        return Change((), partition=site.home_of(job.partition)) if job.partition in guests else None
+
+    none = f"no job waits in {', '.join(sorted(guests))}"
+    return _give_back(rest, site, back, "put back", none, dry_run=dry_run)
+
+
+def _give_back(
+    rest: Rest, site: Site, back: Callable[[SlurmJob], Change | None], done: str, none: str, *, dry_run: bool
+) -> int:
+    """Change the waiting jobs for which there is a change; say what was ``done``; return how many could not be changed."""
     polls = Polls(rest)
     connect(polls, WAIT_S, Log("cosched-plugin"))
     nodes_of(polls.nodes, site.partitions, 1)  # a name that Slurm does not know is refused
-    failed, tools, looked = 0, Commands(None), 0
-    for job in polls.jobs:
-        if job.state not in WAITING or job.held == "admin" or not site.is_ours(job):
-            continue
+    failed, tools = 0, Commands(None)
+    changes = [(job, change) for job in polls.jobs if job.state in WAITING and (change := back(job)) is not None]
+    for job, change in changes:
         label = str(job.array_id or job.job_id) + ("" if job.task is None else f"_{job.task}")
-        home = site.home_of(job.partition)
-        pinned = job.restarts > 0 and job.required  # to the nodes that it had: Slurm would wait for them
-        if not pinned and not job.held:
-            continue
-        looked += 1
-        outcome = (
-            None
-            if dry_run
-            else change_job(
-                rest,
-                tools,
-                label,
-                Change(() if pinned else None, release=True, partition="" if home == job.partition else home),
-            )
-        )
+        outcome = None if dry_run else change_job(rest, tools, label, change)
         failed += outcome is not None
-        say(f"job {label}: {outcome or ('would be released' if dry_run else 'released')}")
-    if not looked:
-        say(f"no job of {', '.join(site.partitions)} is held by its user")
+        say(f"job {label}: {outcome or (f'would be {done}' if dry_run else done)}")
+    if not changes:
+        say(none)
     return failed
 
 

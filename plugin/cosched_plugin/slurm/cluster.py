@@ -390,7 +390,7 @@ class Cluster(Manager):
             taken.update(self._numbers[name] for name in job.nodes if name in self._numbers)
             if known is not None:
                 polled[number] = PolledJob(known.spec, PENDING, held=True, restarts=job.restarts)
-            if self.site.partitions_of(job) and why != "":
+            if self.site.partitions_of(job) and (why or (why is None and self._waits_for_us)):
                 self.left[job.job_id] = _line(why or "it runs where others do")
         return taken
 

@@ -64,7 +64,10 @@ def open_nodes(there: Mapping[str, Sequence[SlurmJob]], site: Site) -> set[str]:
     return {
         name
         for name, jobs in there.items()
-        if len(jobs) == 1 and jobs[0].state == "RUNNING" and jobs[0].partition in site.guests
+        if len(jobs) == 1
+        and jobs[0].state == "RUNNING"
+        and jobs[0].partition in site.guests
+        and not (jobs[0].exclusive or jobs[0].choosy)
     }
 
 

@@ -16,6 +16,14 @@ from cosched_plugin.slurm.site_file import Site
 
 Shown: TypeAlias = Mapping[str, str]  # by the names of slurm.conf
 _ALIKE: Final = ("Nodes", "PriorityTier")  # of two partitions: a guest's own tier would let it pass the queue
+_LIKELY: Final = (
+    "PriorityJobFactor",
+    "MaxTime",
+    "MaxNodes",
+    "AllowAccounts",
+    "AllowGroups",
+    "AllowQos",
+)  # else some start late, or never
 
 
 class Finding(NamedTuple):
@@ -85,10 +93,11 @@ def _of_two(guests: Mapping[str, str], partitions: Mapping[str, Shown], config: 
                 yield Finding(f"{one}: PartitionName={name} OverSubscribe=FORCE:1")
         if not host or not guest:
             continue
-        for key in _ALIKE:
+        for key in (*_ALIKE, *_LIKELY):
             if host.get(key) != guest.get(key):
                 one = f"partitions {' and '.join(names)} differ"
-                yield Finding(f"{one}: PartitionName={names[1]} {key}={host.get(key)}, not {guest.get(key)}")
+                line = f"PartitionName={names[1]} {key}={host.get(key)}, not {guest.get(key)}"
+                yield Finding(f"{one}: {line}", fatal=key in _ALIKE)
         if guest.get("RootOnly") == "YES":  # its jobs would wait with PartitionConfig
             yield Finding(f"no job of a user would start there: PartitionName={names[1]} RootOnly=NO")
         # Slurm then takes the cores of a partition's jobs from those that another partition may have.

@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import nsmallest
 from math import inf
 from typing import Any, Final
 
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.api import PairModel, slowdown_by
 from cosched_plugin.common.allocation import any_layer, each_node, layers_of
-from cosched_plugin.common.slurm_notation import WAITING
+from cosched_plugin.common.slurm_notation import WAITING, natural
 from cosched_plugin.common.status import Gauge, Value
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.messages import Action, JobSpec, ReviseJob, SetNote, StartJob, StartTogether
@@ -46,10 +47,14 @@ from cosched_terminal.console import INFO, WARNING, Field, Log
 
 BACK_OFF_US: Final = 5 * SECOND_US
 PAUSE_US: Final = 30 * SECOND_US  # after a limit of all guests was met, unless one of them ends
+UNTRIED_S: Final = (
+    3.0  # for so long a job that has come, and that Slurm has not looked at, keeps its place before others
+)
+EXPLAIN_S: Final = 60.0  # between two looks at why a job is no guest
 REPORT_S: Final = 3600.0  # between two accounts of what was gained
 LEAVE_S: Final = 10.0  # for putting back what is asked, at the end
 MOST_ASKS: Final = 20  # in a turn: what follows from them is looked at then
-MOST_EXPLAINED: Final = 100  # pending jobs, in queue order, of which it is said why they are no guests
+MOST_EXPLAINED: Final = 50  # pending jobs in a turn, in queue order, of which it is said why they are no guests
 MOST_REMARKS: Final = 5  # of these in a turn: each is a command
 _UNKNOWN: Final = 2.0  # slowdown of two jobs of which nothing is known: as if they took turns
 _STARTED: Final = "2073"  # Job is no longer pending execution
@@ -59,9 +64,10 @@ _NEVER: Final = 1 << 62
 class GuestActuator(SlurmActuator):
     """Asks Slurm to start guests, and puts back those that do not begin; it knows which it has asked for."""
 
-    def __init__(self, cluster: Cluster, tools: Tools, clock: Clock, log: Log, *, dry: bool) -> None:
+    def __init__(self, cluster: Cluster, tools: Tools, clock: Clock, log: Log, *, dry: bool = False) -> None:
         super().__init__(cluster, tools, clock, log)
         self.dry = dry
+        self.remarks: dict[int, str] = {}  # what is to be written of jobs
         self.asked: dict[int, Ask] = {}  # by the protocol's number
         self.hopeless: Mapping[int, str] = {}  # those that are to be put back at once, and why
         self.words: Mapping[int, str] = {}  # what is said of a start
@@ -128,6 +134,7 @@ class GuestActuator(SlurmActuator):
         self.back_off(job_id)
         label = self._cluster.label(job_id)
         name = "put-back" if kind == "put_back" else "orphan"
+        self.remarks[job_id] = f"no guest: {why}"
         if problem is None:
             self._log(name, f"job {label} is back: {why}", job=job_id)
         elif isinstance(problem, str) and _STARTED in problem:
@@ -140,8 +147,8 @@ class GuestActuator(SlurmActuator):
         job = self._cluster.records.get(job_id)
         if job is None or self.dry:
             return None
-        home = self._cluster.site.home_of(job.partition)
-        return None if home == job.partition else self._change(job_id, Change((), partition=home))
+        # Whatever its record says: that may be older than what was asked.
+        return self._change(job_id, Change((), partition=self._cluster.site.home_of(job.partition)))
 
     def put_back_orphans(self, job_ids: Iterator[int]) -> None:
         """Put back what waits in a partition of guests, and was not asked by this process."""
@@ -215,9 +222,22 @@ class Seating(Observer):
         self._barred: dict[int, str] = {}  # pending jobs that are no candidates, and why
         self._said: dict[int, set[str]] = {}  # why a job is no guest, as far as that was said
         self._open: frozenset[str] = frozenset()  # nodes that a guest may have
+        self._explained_us: dict[int, int] = {}  # when it was last looked why a job is no guest
+        self._untried_us = 0  # until when a job that has just come keeps those behind it from being asked
+        self._looked_us = 0  # when the last snapshot was made
         self._report_s = time.monotonic() + REPORT_S
         self.gauges |= GAUGES
         self._now: dict[str, Value] = {}
+
+    def _due_us(self) -> int | None:
+        later = [at_us for at_us in (self._untried_us, self._actuator.paused_us) if at_us > self._looked_us]
+        return min([*later, *([] if (due_us := super()._due_us()) is None else [due_us])], default=None)
+
+    def _poll(self) -> bool | None:
+        changed = super()._poll()
+        if changed is not None:
+            self._actuator.silence = ""
+        return changed
 
     def fields(self) -> Mapping[str, Value]:
         """Return what the status says of guests."""
@@ -229,20 +249,21 @@ class Seating(Observer):
         """Return what the last poll has shown as the policy is to see it: candidates, and the nodes of hosts."""
         snapshot = super()._snapshot()
         cluster, actuator, site = self._cluster, self._actuator, self._cluster.site
-        there = by_node(cluster.polls.jobs)
+        self._looked_us, there = self.clock.now_us(), by_node(cluster.polls.jobs)
         self._see_starts(there)
         actuator.hopeless = self.driver.hopeless = {} if actuator.dry else dict(self._hopeless(there))
         actuator.put_back_orphans(orphans(cluster.records, actuator.asked, site))
-        self._see_pairs(companies(there, site))
         self._gains.look(cluster.records, self.clock.now_s())
         polled, self._barred = dict(snapshot.jobs), {}
+        first = self._first_untried()
         for job_id, each in snapshot.jobs.items():
             if each.state == PENDING and job_id not in actuator.asked:
                 job = cluster.records[job_id]
-                if why := why_barred(job, site):
+                why = why_barred(job, site)
+                if why or job.priority < first:
                     polled[job_id] = each._replace(held=True)
-                    if job.reason not in UNTRIED and job.partition in site.guests:
-                        self._barred[job_id] = why
+                if why and job.reason not in UNTRIED and job.partition in site.guests:
+                    self._barred[job_id] = why
         self._kept = {
             job_id: names for job_id, names in self._kept.items() if self._gains.holds(job_id, self.clock.now_s())
         }
@@ -251,6 +272,18 @@ class Seating(Observer):
         self._open = frozenset((open_nodes(there, site) | free) - kept)
         shut = {number for number, name in enumerate(cluster.names) if name not in self._open}
         return snapshot._replace(jobs=polled, down=snapshot.down | shut)
+
+    def _first_untried(self) -> int:
+        """Return the highest priority of jobs that have just come, which Slurm will look at: no other is asked before them."""
+        now_s, site = self.clock.now_s(), self._cluster.site
+        new = {
+            job.priority: max(job.submit_s, job.eligible_s) + UNTRIED_S
+            for job in self._cluster.polls.jobs
+            if job.state in WAITING and job.reason in UNTRIED and job.partition in site.guests
+        }
+        new = {priority: until_s for priority, until_s in new.items() if until_s > now_s}
+        self._untried_us = round(max(new.values(), default=0) * SECOND_US)
+        return max(new, default=0)
 
     def _hopeless(self, there: Mapping[str, Sequence[SlurmJob]]) -> Iterator[tuple[int, str]]:
         cluster = self._cluster
@@ -328,7 +361,7 @@ class Seating(Observer):
 
     def _tell_blind(self, guest: SlurmJob, other: SlurmJob, slows: tuple[float, float] | None) -> None:
         self._actuator.counts["blind"] += 1
-        words = f"guest {guest.job_id} and job {other.job_id} on {','.join(set(guest.nodes) & set(other.nodes))}"
+        words = f"guest {guest.job_id} and job {other.job_id} on {','.join(sorted(set(guest.nodes) & set(other.nodes), key=natural))}"
         belief = "nothing is known of them" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
         self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, job=guest.job_id)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
@@ -341,6 +374,8 @@ class Seating(Observer):
     def _decide(self) -> None:
         """Ask a fresh scheduler, and carry out those of its starts that join a running job."""
         welcome = self.driver.inventory()
+        self._see_pairs(companies(by_node(self._cluster.polls.jobs), self._cluster.site))
+        self._write_remarks()
         closed = self._closed()
         self._notices.tell("closed", "no guests: {}", {closed: ""} if closed else {})
         if not closed and self.clock.now_us() >= self._actuator.paused_us:
@@ -350,6 +385,11 @@ class Seating(Observer):
             assert batch is not None  # after an inventory the scheduler is asked in any case
             self._answer(scheduler.handle(batch.now_us, batch.events), facts)
             self._explain()
+
+    def _write_remarks(self) -> None:
+        remarks, self._actuator.remarks = self._actuator.remarks, {}
+        for job_id, text in remarks.items():
+            self._remark(job_id, text)
 
     def turn(self) -> bool:
         """Poll, and do what follows; the figures go on without a change, too."""
@@ -376,12 +416,20 @@ class Seating(Observer):
                 self._pretend(start, asked[start.job_id], reasons.get(start.job_id, {}))
 
     def _joined_words(self, start: StartJob, fact: Mapping[str, Any]) -> str:
-        beside = [
-            f"beside job {self.manager.label(each['job'])}, {each['slowdown']:.2f} times as slow"
-            for each in fact.get("beside", ())
-        ]
-        own = f"{fact['slowdown']:.2f} times as slow as alone" if fact.get("slowdown") else ""
-        return ", ".join([f"on {','.join(self.manager.names_of(start))}", *beside, *([own] if own else [])])
+        words = [f"on {','.join(self.manager.names_of(start))}"]
+        if fact.get("slowdown"):
+            words.append(f"{fact['slowdown']:.2f} times as slow as alone")
+        for each in fact.get("beside", ()):
+            tried = max(self._slowdowns(start.job_id, each["job"])) == inf
+            words.append(
+                f"beside job {self.manager.label(each['job'])}, "
+                + (
+                    "on trial, since nothing is known of them"
+                    if tried
+                    else f"which becomes {each['slowdown']:.2f} times as slow"
+                )
+            )
+        return ", ".join(words)
 
     def _pretend(self, start: StartJob, ask: Ask, fact: Mapping[str, Any]) -> None:
         """Count a guest of a trial run as one that has begun."""
@@ -402,15 +450,18 @@ class Seating(Observer):
             for each in ledger.running.values()
             if (room := self._room(each))
         ]
-        waiting = sorted(ledger.queue.values(), key=lambda job: (-job.priority, job.submit_us, job.id))[:MOST_EXPLAINED]
+        again_us = now_us - round(EXPLAIN_S * SECOND_US)
+        late = [job for job in ledger.queue.values() if self._explained_us.get(job.id, 0) <= again_us]
+        waiting = nsmallest(MOST_EXPLAINED, late, key=lambda job: (-job.priority, job.submit_us, job.id))
         whys = {job.id: why_not(job, hosts, self._slow, now_us) for job in waiting}
-        new: dict[int | str, str] = {}
+        self._explained_us = {job_id: at_us for job_id, at_us in self._explained_us.items() if at_us > again_us}
+        self._explained_us |= dict.fromkeys(whys, now_us)
+        new: dict[str, str] = {}
         for job_id, why in {**self._barred, **whys}.items():
             said = self._said.setdefault(job_id, set())
             if why not in said:
                 said.add(why)
-                label = self.manager.label(job_id)
-                new[int(label) if label.isdigit() else label] = why
+                new[self.manager.label(job_id)] = why
                 if job_id in whys and len(new) <= MOST_REMARKS:
                     self._remark(job_id, f"no guest: {why}")
         self._notices.tell("no-guest", "job {} is no guest: {}", new, INFO)
@@ -420,7 +471,7 @@ class Seating(Observer):
     def _room(self, running: Running) -> int:
         """Return how many threads are open beside a job of a host partition: on the nodes that it has alone."""
         job = self._cluster.records.get(running.job.id)
-        if job is None or job.partition not in self._cluster.site.guests:
+        if job is None or running.job.exclusive or job.partition not in self._cluster.site.guests:
             return 0
         taken = {name for ask in self._actuator.asked.values() for name in ask.nodes}
         names = self._cluster.names

@@ -107,6 +107,8 @@ class Site(NamedTuple):
             if not host or not guest or host == guest or ":" in guest:
                 raise UsageError(f"guests {text}: expected HOST:GUEST, two partitions over the same nodes")
             found[host] = guest
+            if len({*found, *found.values()}) < 2 * len(found):
+                raise UsageError(f"guests {text}: each partition needs one of its own for its guests")
         every = dict.fromkeys([*(partitions or self.partitions), *found, *found.values()])
         return self._replace(partitions=tuple(every), guests=found)
 

@@ -28,7 +28,7 @@ CONFIG = {
     "PreemptType": "(null)", "SelectTypeParameters": "CR_CORE_MEMORY", "SLURM_VERSION": "24.11.5", "TaskProlog": "/seats.sh",
 }  # fmt: skip
 PARTITION = {
-    "Nodes": "h[0-3]", "PriorityTier": "1", "RootOnly": "NO", "OverSubscribe": "FORCE:1", "PreemptMode": "OFF",
+    "Nodes": "h[0-3]", "PriorityTier": "1", "RootOnly": "NO", "OverSubscribe": "FORCE:1", "PreemptMode": "OFF", "MaxTime": "UNLIMITED",
     "DefMemPerCPU": "100",
 }  # fmt: skip
 OLD = {"SLURM_VERSION": "22.05.8"}
@@ -89,6 +89,7 @@ def test_one_partition_is_not_enough(
         ({}, {}, {"gone": ""}, "there is no partition guest: PartitionName=guest Nodes=h[0-3] OverSubscribe=FORCE:1", True),
         ({}, FORCED, {}, "partition co is OverSubscribe=FORCE:2: PartitionName=co OverSubscribe=FORCE:1", True),
         ({}, {}, {"Nodes": "h0"}, "partitions co and guest differ: PartitionName=guest Nodes=h[0-3], not h0", True),
+        ({}, {}, {"MaxTime": "1:00"}, "partitions co and guest differ: PartitionName=guest MaxTime=UNLIMITED, not 1:00", False),
         ({}, {}, {"PriorityTier": "9"}, "partitions co and guest differ: PartitionName=guest PriorityTier=1, not 9", True),
         ({}, {}, {"RootOnly": "YES"}, "no job of a user would start there: PartitionName=guest RootOnly=NO", True),
         (
@@ -128,6 +129,9 @@ def test_guests_are_named_as_two_partitions() -> None:
     for text in ("co", "co:", ":guest", "co:co", "a:b:c"):
         with pytest.raises(UsageError, match=f"guests {text}: expected HOST:GUEST"):
             ONE.with_partitions((), [text])
+    for more in ("batch:guest", "guest:more"):
+        with pytest.raises(UsageError, match=f"guests {more}: each partition needs one of its own"):
+            TWO.with_partitions((), [more])
 
 
 # ---------------------------------------------------------------- the partition of each start

@@ -1,0 +1,146 @@
+"""Guests beside Slurm's own scheduler: the rules, and a real Slurm whose pending jobs join running ones."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.plugin.slurm.bed import Bed, bed, each_slurm
+from tests.plugin.slurm.enforcing import Enforcing, seating
+from tests.processes import environment, run_python
+
+WHOLE = ("-n4", "-N1", "--mem=100")
+LIGHT = {"usage": {"bound": "cpu", "cpu": 0.9, "network": 0.05, "disk": 0.05, "memory": 0.2}}
+DISK = {"usage": {"bound": "disk", "cpu": 0.3, "network": 0.1, "disk": 0.6, "memory": 0.2}}
+SITE = '[belief]\ncontention = "lomarc"\n'
+
+
+def submit(one: Bed, *options: str, run_s: float, minutes: int = 5, comment: object = LIGHT, nodes: int = 1) -> int:
+    size = (f"-n{4 * nodes}", f"-N{nodes}", "--ntasks-per-node=4", "--mem=100", "-t", str(minutes))
+    return one.submit(*size, *options, run_s=run_s, comment=comment, held=False)
+
+
+def move(one: Bed, job: int, node: str) -> None:
+    """Put a job among the guests; without accounting some such changes are refused for no reason."""
+    change = ("scontrol", "update", f"JobId={job}", "Partition=guest", f"NodeList={node}")
+    for _ in range(20):
+        one.run(*change, ok=False)
+        if one.jobs()[job]["partition"] == "guest":
+            return
+    raise AssertionError(change)
+
+
+def state(jobs: Mapping[int, Mapping[str, Any]], job: int) -> tuple[str, str]:
+    return jobs[job]["job_state"], jobs[job]["partition"]
+
+
+def slow_backfill(folder: Path) -> Path:
+    """Return lines of slurm.conf with which a guest behind a blocked head waits for so long that something may happen."""
+    file = folder / "slow.conf"
+    file.write_text(
+        "SchedulerType=sched/backfill\nSchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=60\n"
+    )
+    return file
+
+
+def full(one: Bed) -> tuple[int, int]:
+    """Fill both nodes, and let a job for both wait; return the jobs that run."""
+    jobs = submit(one, run_s=120), submit(one, run_s=120)
+    one.until(lambda shown: all(shown[job]["job_state"] == "RUNNING" for job in jobs), 20)
+    submit(one, nodes=2, run_s=1)
+    return jobs
+
+
+def is_asked(one: Bed, *jobs: int) -> None:
+    one.until(lambda shown: all(state(shown, job) == ("PENDING", "guest") for job in jobs), 20)
+
+
+def is_back(one: Bed, *jobs: int, seconds: float = 10) -> None:
+    one.until(
+        lambda shown: all(state(shown, job) == ("PENDING", "co") and not shown[job]["required_nodes"] for job in jobs),
+        seconds,
+    )
+
+
+@each_slurm
+def test_what_is_asked_is_put_back_when_it_cannot_begin_any_more(tmp_path: Path, slurm: str) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(SITE)
+    told = ("--mode", "guests", "--guests", "co:guest", "--site", str(site))
+    with bed("--conf", str(slow_backfill(tmp_path)), "--nodes", "2", slurm=slurm) as one:
+        driver = Enforcing(one, tmp_path, *told, keeps=False)
+        driver.begin()
+        try:
+            driver.wait_for("guest beside co")
+            first, second = full(one)
+            guests = [submit(one, run_s=1, minutes=2, comment=DISK) for _ in range(2)]
+            is_asked(one, *guests)
+            one.run("scontrol", "hold", str(guests[0]))
+            is_back(one, guests[0])
+            assert one.jobs()[guests[0]]["priority"] == 0  # still held
+            driver.wait_for(f"job {guests[0]} is back: it was held")
+            one.run("scontrol", "update", "NodeName=n0,n1", "State=DRAIN", "Reason=test")
+            is_back(one, guests[1])
+            one.run("scontrol", "update", "NodeName=n0,n1", "State=RESUME")
+            is_asked(one, guests[1])
+            shown = one.jobs()
+            host = next(job for job in (first, second) if shown[job]["nodes"] in shown[guests[1]]["required_nodes"])
+            one.run("scancel", str(host))
+            driver.wait_for(f"job {guests[1]} is back: its host on node")
+            one.run("scancel", "--me")
+            one.until(lambda shown: all(row["job_state"] in ("CANCELLED", "COMPLETED") for row in shown.values()), 20)
+
+            first, second = full(one)
+            guests = [submit(one, run_s=1, minutes=2, comment=DISK) for _ in range(2)]
+            is_asked(one, *guests)
+            driver.end(signal.SIGKILL)
+            driver.begin()
+            driver.wait_for(
+                f"job {guests[0]} is back: it waited in the partition of guests, and nobody had asked it to"
+            )
+            driver.wait_for(f"job {guests[1]} is back: it waited")
+            is_asked(one, *guests)  # after a while
+            assert driver.end(signal.SIGTERM) == 128 + signal.SIGTERM
+            is_back(one, *guests, seconds=1)
+            for job in guests:
+                move(one, job, "n0")
+            command = ("-m", "cosched_plugin", "slurm", "withdraw-all", *one.way, "--guests", "co:guest")
+            ran = run_python(*command, "--dry-run", env=environment(**one.told))
+            assert f"job {guests[0]}: would be put back\n" in ran.out
+            is_asked(one, *guests)
+            ran = run_python(*command, env=environment(**one.told))
+            assert ran.code == 0, ran.err
+            is_back(one, *guests, seconds=1)
+            assert {"RUNNING"} == {one.jobs()[job]["job_state"] for job in (first, second)}
+        finally:
+            driver.end(signal.SIGKILL)
+
+
+@each_slurm
+def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_cannot(tmp_path: Path, slurm: str) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(SITE)
+    with bed("--scheduler", "backfill", "--nodes", "2", slurm=slurm) as one:
+        with seating(one, tmp_path, "--site", str(site)) as driver:
+            host = submit(one, nodes=2, run_s=30)
+            one.until(lambda jobs: jobs[host]["job_state"] == "RUNNING", 20)
+            guest = submit(one, run_s=3, minutes=2, comment=DISK)
+            one.until(lambda jobs: state(jobs, guest) == ("RUNNING", "guest"), 20)
+            driver.wait_for(f"job {guest} is a guest on")
+            assert (
+                f"job {guest} is asked to be a guest: on n0, 1.00 times as slow as alone, beside job {host}, which"
+                in driver.log
+            )
+            longer = submit(one, run_s=3, minutes=60, comment=DISK)
+            driver.wait_for(f"job {longer} is no guest: its limit")
+            assert one.jobs()[longer]["partition"] == "co"
+            one.until(lambda jobs: jobs[guest]["job_state"] == "COMPLETED", 20)
+            one.run("scontrol", "update", "NodeName=n0,n1", "State=DRAIN", "Reason=test")
+            other = submit(one, run_s=3, minutes=2, comment=DISK)
+            move(one, other, "n1")
+            one.until(lambda jobs: state(jobs, other) == ("PENDING", "co") and not jobs[other]["required_nodes"], 10)
+            driver.wait_for(f"job {other} is back: it waited in the partition of guests")
+        assert "1 guests shared nodes" in driver.log
+        assert driver.log.count("asked to be a guest") == 1
