@@ -68,7 +68,7 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", TERMINAL, "numpy", *more,
         ))
         for part, more in (
-            ("manager", (f"{COMMON}.slots",)), ("scenario", ()),
+            ("manager", (f"{COMMON}.slots",)), ("scenario", (f"{COMMON}.slurm_notation",)),
             ("workload", (f"{COMMON}.slurm_notation", f"{COMMON}.sacct_rows", f"{COMMON}.sacct_dump")),
             ("live.live_manager", ()), ("expected_starts", ()),
             ("results", ("matplotlib", f"{COMMON}.trace_file")),

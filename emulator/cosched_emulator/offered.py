@@ -54,3 +54,26 @@ POPULATIONS: Final = ("finished", "all")
 
 # Owners of keys: `cosched_plugin.common.curve` has a folder for each.
 ROLES: Final = ("plugin", "user", "operator")
+
+# Kinds of dependencies: once that job has ended well, in any way, or not well; once it has started, or been cancelled.
+AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER = "afterok", "afterany", "afternotok", "after"
+DEPENDENCIES: Final = (AFTER_OK, AFTER_ANY, AFTER_NOT_OK, AFTER)
+
+
+def dependencies_of(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the (kind, job) of ``afterok:1:2,afterany:3``, also with semicolons; ValueError says the expected form."""
+    found = []
+    for part in text.replace(";", ",").split(","):
+        kind, *jobs = part.strip().split(":")
+        if kind not in DEPENDENCIES or not jobs:
+            kinds = ", ".join(DEPENDENCIES[:-1]) + " or " + DEPENDENCIES[-1]
+            raise ValueError(f"KIND:JOB with the kind {kinds}, several after colons and commas")
+        if not all(job.isascii() and job.isdigit() and len(job) <= 18 and int(job) for job in jobs):
+            raise ValueError("numbers of jobs, or of whole arrays")
+        found += [(kind, int(job)) for job in jobs]
+    return tuple(found)
+
+
+def dependencies_text(after: tuple[tuple[str, int], ...]) -> str:
+    """Return the text of which `dependencies_of` makes these."""
+    return ";".join([f"{kind}:{job}" for kind, job in after])

@@ -55,15 +55,21 @@ def parse_seconds(text: str) -> int:
 
 
 def amounts_of(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the (name, number) of ``gpu:2,gpu:a100:1;shared``: a name may have colons, and one of it is meant without a number.
+    """Return the (name, number) of ``fpga:2,gpu:a100:1;shared``: a name may have colons, and one of it is meant without a number.
 
+    What has a type counts without it, too, as in Slurm: ``gpu:a100:1`` is also ``gpu:1``, so what asks for no type may take it.
     Raises ValueError, which says the expected form.
     """
     found = [_AMOUNT.fullmatch(part) for part in re.split("[,;]", text)]
     amounts = {match[1]: int(match[2] or 1) for match in found if match}
     if len(amounts) < len(found) or not all(amounts.values()):
         raise ValueError("NAME:COUNT, each name once, several after commas or semicolons")
-    return tuple(amounts.items())
+    typed: dict[str, int] = {}
+    for name, count in amounts.items():
+        plain, colon, _ = name.partition(":")
+        if colon:
+            typed[plain] = typed.get(plain, 0) + count
+    return tuple({**amounts, **{name: max(count, amounts.get(name, 0)) for name, count in typed.items()}}.items())
 
 
 def amounts_text(amounts: Iterable[tuple[str, int]]) -> str:

@@ -15,7 +15,7 @@ from scripts.tables import NOTHING
 
 from cosched_emulator.bounds import Choice, Range, marked
 from cosched_emulator.cli.scenario_options import PLACES
-from cosched_emulator.live.dependencies import REASONS
+from cosched_emulator.live.watched import REASONS
 from cosched_emulator.needs import Needs
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, parameters_of
 from cosched_emulator.nodeos.local import KINDS
@@ -31,7 +31,7 @@ from cosched_emulator.results.files.run_files import (
 )
 from cosched_emulator.scenario.difficult_manager import ManagerSection
 from cosched_emulator.scenario.faults import FaultsSection
-from cosched_emulator.scenario.schema import Scenario, ScriptEntry
+from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.sections import TimeSharingSection
 from cosched_emulator.studies.axes import AXES
 from cosched_emulator.workload.swf.swf_reader import SwfOptions
@@ -57,7 +57,8 @@ def scenario_page() -> Iterator[str]:
     sections["time_sharing"] = TimeSharingSection
     sections["faults"] = FaultsSection
     sections["manager"] = ManagerSection
-    top = [item for item in fields(Scenario) if item.name not in {*sections, "policy", "script"}]
+    lists = {name: kind for name, (kind, many) in _tables_in(Scenario).items() if many}
+    top = [item for item in fields(Scenario) if item.name not in {*sections, *lists, "policy"}]
     yield from _section("Top level", "", Scenario, top)
     for name, kind in sections.items():
         inner = _tables_in(kind)
@@ -65,7 +66,8 @@ def scenario_page() -> Iterator[str]:
         for key, (below, many) in inner.items():
             place = f"{name}.{key}"
             yield from _section(f"`[[{place}]]`" if many else f"`[{place}]`", place, below, fields(below))
-    yield from _section("`[[script]]`", "script", ScriptEntry, fields(ScriptEntry))
+    for name, kind in lists.items():
+        yield from _section(f"`[[{name}]]`", name, kind, fields(kind))
     yield from ("## Local schedulers", "")
     yield from table(
         ("`local`", "which process gets the CPU"), ((code(name), kind.meaning) for name, kind in KINDS.items())

@@ -26,7 +26,7 @@ from cosched_emulator.manager.record import (
     QuantumPassed,
     StayEnded,
 )
-from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.job import NO_TERMS, Terms, WorkloadJob
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.protocol.messages import JobSpec
 
@@ -48,7 +48,7 @@ _CHANGE: Final = "INSERT INTO changes (step, at_us, what, id, state, reason) VAL
 _FAULT: Final = "INSERT INTO faults (step, at_us, kind, detail) VALUES (?,?,?,?)"
 _QUANTUM: Final = """INSERT INTO quanta (number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts)
     VALUES (?,?,?,?,?,?,?,?)"""
-LATER: Final[Mapping[str, Any]] = dict.fromkeys(("group", "status"), -1)  # of a job; -1 unless a log says them
+LATER: Final[Mapping[str, Any]] = {"group": -1, "status": -1, "terms": NO_TERMS}  # of a job, where nothing says them
 _json: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # `dumps` makes one at each call
 _FAULTS_LIKE: Final = "SELECT count(*) FROM faults WHERE step = ? AND at_us = ? AND kind = ? AND detail = ?"
 _STAYS: Final = "SELECT coalesce(max(stay) + 1, 0) FROM allocations WHERE job_id = ?"
@@ -71,16 +71,17 @@ def faults_like(connection: sqlite3.Connection, step: int, fault: FaultHappened)
 
 def job_to_json(job: WorkloadJob) -> str:
     """Return a job with all its fields as JSON; databases of earlier versions lack the numbers of logs that came later."""
-    fields = {key: value for key, value in job._asdict().items() if key not in LATER or value >= 0}
+    fields = {key: value for key, value in job._asdict().items() if key not in LATER or value != LATER[key]}
     return _json({**fields, "spec": job.spec._asdict()})
 
 
 def job_from_json(text: str) -> WorkloadJob:
     """Return the job that `job_to_json` has written."""
     raw = {key: _tuple(value) for key, value in json.loads(text).items()}
+    terms = Terms(*raw.pop("terms", ()))
     spec = JobSpec(**{key: _tuple(value) for key, value in raw.pop("spec").items()})
     told, true = (None if values is None else Profile(*values) for values in (spec.profile, raw.pop("profile", None)))
-    return WorkloadJob(spec._replace(profile=told), **raw, profile=true)
+    return WorkloadJob(spec._replace(profile=told), **raw, profile=true, terms=terms)
 
 
 def _tuple(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from cosched_emulator.offered import dependencies_of
 from cosched_emulator.users.idset import read_idset
 from cosched_hwmodel.units import SECOND_US, amounts_of
 from cosched_terminal.commands import Reader
@@ -170,24 +171,18 @@ def read_exclusive(text: str) -> str:
     return text
 
 
+def read_partitions(text: str) -> tuple[str, ...]:
+    """Return the names of ``short,long``."""
+    names = tuple([name.strip() for name in text.split(",")])
+    if not all(names):
+        raise ValueError("names of partitions, several after commas")
+    return names
+
+
 def read_array(text: str) -> Array:
     """Return the tasks of ``0-9``, ``1,3,7``, ``0-15:4``, and after a ``%`` how many may run at once."""
     tasks, percent, at_once = text.partition("%")
     return Array(read_idset(tasks), read_count(at_once) if percent else 0)
-
-
-def read_dependency(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the (kind, job) of ``afterok:1:2,afterany:3``."""
-    found = []
-    for part in text.split(","):
-        kind, *jobs = part.split(":")
-        if kind not in ("afterok", "afterany") or not jobs:
-            raise ValueError("afterok:JOB or afterany:JOB, several after colons and commas")
-        try:
-            found += [(kind, read_count(job)) for job in jobs]
-        except ValueError:
-            raise ValueError("numbers of jobs, or of whole arrays") from None
-    return tuple(found)
 
 
 def read_demand(text: str) -> tuple[int, int, int]:
@@ -253,7 +248,10 @@ def job_options() -> list[click.Option]:
         _read(read_span, "TIME", "--estimate", "Expected run time.  [default: the time limit]"),
         click.Option(["-J", "--job-name", "name"], metavar="NAME", help="Name.  [default: name of the script]"),
         _read(read_array, "TASKS", "-a --array", "An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
-        _read(read_dependency, "LIST", "-d --dependency", "Start after: afterok:1:2,afterany:3."),
+        _read(dependencies_of, "LIST", "-d --dependency", "Start after: afterok:1:2,afterany:3."),
+        _read(read_partitions, "LIST", "-p --partition partitions", "Any of these partitions.  [default: the site's]"),
+        click.Option(["-q", "--qos"], metavar="NAME", help="Its QOS, for limits."),
+        click.Option(["-A", "--account"], metavar="NAME", help="Its account, for limits."),
         _read(read_begin, "WHEN", "-b --begin", "Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
         _read(read_exclusive, "[user]", "--exclusive", "Whole nodes, not shared with other jobs."),
         _flag("--unpaired", "Time sharing: no job of another slot on its nodes at the same time."),
@@ -281,13 +279,13 @@ def job_options() -> list[click.Option]:
 
 # With a value, and without one.
 _IGNORED_VALUES: Final = (
-    "-A --account|--acctg-freq|--batch|--bb|--bbf|-D --chdir|--cluster-constraint|-M --clusters|--comment|"
+    "--acctg-freq|--batch|--bb|--bbf|-D --chdir|--cluster-constraint|-M --clusters|--comment|"
     "-C --constraint|--container|--container-id|-S --core-spec|--cores-per-socket|--cpu-freq|--cpus-per-gpu|--deadline|"
     "--delay-boot|-m --distribution|-e --error|-x --exclude|--export|--export-file|--extra|-B --extra-node-info|--gid|"
     "--gpu-bind|--gpu-freq|-G --gpus|--gpus-per-node|--gpus-per-socket|--gpus-per-task|--gres-flags|--hint|-i --input|"
     "--kill-on-invalid-dep|--mail-type|--mail-user|--mcs-label|--mem-bind|--mem-per-gpu|--mincpus|--network|"
     "-F --nodefile|-w --nodelist|--ntasks-per-core|--ntasks-per-gpu|--ntasks-per-socket|--open-mode|-o --output|"
-    "-p --partition|--power|--prefer|--profile|-q --qos|--reservation|--signal|--sockets-per-node|--switches|"
+    "--power|--prefer|--profile|--reservation|--signal|--sockets-per-node|--switches|"
     "--thread-spec|--threads-per-core|--time-min|--tmp|--tres-bind|--tres-per-task|--uid|--wait-all-nodes|--wckey|--wrap|"
     "--get-user-env|-k --no-kill|--propagate"
 )

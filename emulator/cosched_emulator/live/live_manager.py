@@ -18,13 +18,14 @@ from typing import Any, Final
 
 from cosched_emulator.accounting.fact_rows import job_from_json
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
 from cosched_emulator.live.user_commands import Accepted, Commands, Owners, longest_us
 from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.gate import Gate
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Change, JobCarried, JobFinished, NodeChanged, Origin
+from cosched_emulator.scenario.limits import NO_RULES, Binding
 from cosched_emulator.users.requests import Done, Refused, Request, Requester
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import started_by
@@ -55,10 +56,11 @@ class LiveManager:
         self.owners = Owners()
         self.origins = self.owners.origins
         self.outbox = Outbox(manager)
-        self.room = WaitingRoom(manager, self.outbox)
-        self.waiting = self.room.jobs
-        self.members = self.room.members
-        self.commands = Commands(manager, self.room, self.owners, self.outbox, next_id, ended_state, tasks_of)
+        self.gate = agenda.gate = agenda.gate or Gate(manager, Binding(NO_RULES, manager.machine.classes))
+        self.gate.serve(self.outbox.tell)
+        self.waiting = self.gate.jobs
+        self.members = self.gate.members
+        self.commands = Commands(manager, self.gate, self.owners, self.outbox, next_id, ended_state, tasks_of)
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
         self._changes: list[Change] = []
 
@@ -74,10 +76,9 @@ class LiveManager:
         while (due_us := self.due_by(now_us)) is not None and due_us <= now_us:
             passed = True
             self.now_us = max(self.now_us, due_us)  # an entry that was scheduled too late is due now, not in the past
-            self.outbox.tell(self.now_us, *self.agenda.due(self.now_us))
-            self._follow_up()
-            if self.room.begin(self.now_us):
-                self._follow_up()
+            events = self.agenda.due(self.now_us)
+            self.outbox.tell(self.now_us, *events)
+            self._follow_up(events)
         self.now_us = max(self.now_us, now_us)
         return passed
 
@@ -108,7 +109,8 @@ class LiveManager:
         ]
         unaware = self.outbox.changed_jobs(self.now_us if decided_us is None else decided_us)
         refusals: list[m.ActionRefused] = []
-        for event in self.manager.carry_out(seq, self.now_us, actions, unaware):
+        follow = self.manager.carry_out(seq, self.now_us, actions, unaware)
+        for event in follow:
             if not isinstance(event, m.ActionRefused):
                 self.outbox.tell(self.now_us, event)
                 continue
@@ -122,7 +124,7 @@ class LiveManager:
             if text and number not in refused:
                 self.decisions.append((self.now_us, text))
         self.outbox.close_batch(refusals)
-        self._follow_up()
+        self._follow_up(follow)
 
     def _reject_impossible(self, actions: Sequence[m.Action]) -> None:
         """End the jobs that are to start and whose processes cannot run; an earlier version has accepted them, by the journal."""
@@ -178,9 +180,7 @@ class LiveManager:
 
     def due_by(self, now_us: int) -> int | None:
         """Return the same, with all that is due up to ``now_us``: processes run until then, or until something is due."""
-        begin_us = self.room.next_begin_us()
-        due_us = self.agenda.next_by(now_us if begin_us is None else min(now_us, begin_us))
-        return due_us if begin_us is None else begin_us if due_us is None else min(due_us, begin_us)
+        return self.agenda.next_by(now_us)
 
     def jobs_of(self, user: str) -> Iterator[ManagedJob]:
         """Yield the jobs of a user that have not ended, in any order."""
@@ -205,7 +205,7 @@ class LiveManager:
         return {
             "now_us": self.now_us,
             "commands": self.commands.state(),
-            "room": self.room.state(),
+            "room": self.gate.state(),
             "manager": self.manager.state(),
             "decisions": list(self.decisions),
         }
@@ -223,7 +223,7 @@ class LiveManager:
             if origin.owner:
                 self.owners.add(row["id"], origin, longest_us(job))
         self.manager.take_over(state["manager"], jobs)
-        self.room.take_over(state["room"], origins)
+        self.gate.take_over(state["room"], origins)
         self.commands.take_over(state["commands"])
         self.decisions.extend([(at_us, text) for at_us, text in state["decisions"]])
         self._changes += [JobCarried(row) for row in rows]
@@ -236,12 +236,18 @@ class LiveManager:
 
     # ------------------------------------------------------------ consequences
 
-    def _follow_up(self) -> None:
+    def _follow_up(self, events: Sequence[m.Event] = ()) -> None:
         """Handle the ends of jobs, and further ends that these cause; then settle the hardware.
 
         Must be called after anything that may have ended a job or changed what runs on a node: only here are jobs that waited for
         an end released, and only here do ends that contention has moved enter the timeline.
         """
+        self._handle_ends()
+        self.gate.take(self.now_us, events)
+        self._handle_ends()
+        self.manager.settle(self.now_us)
+
+    def _handle_ends(self) -> None:
         diary = self.manager.diary
         while diary.entries:
             changes = diary.drain()
@@ -249,14 +255,13 @@ class LiveManager:
             for change in changes:
                 if isinstance(change, JobFinished):
                     self._forget(change.record.job.spec.id, change.record.state)
-        self.manager.settle(self.now_us)
 
     def _forget(self, job_id: int, state: str) -> None:
         """Forget a job that has ended, and release the jobs that waited for its end."""
         self.manager.forget(job_id)
         self.owners.drop(job_id)
         self.outbox.forget(job_id)
-        self.room.handle_end(self.now_us, job_id, state)
+        self.gate.handle_end(self.now_us, job_id, state)
 
     # ------------------------------------------------------------ invariants
 
@@ -266,9 +271,13 @@ class LiveManager:
         manager.check()
         if set(manager.jobs) != set(manager.pending) | set(manager.running) | set(self.waiting) | set(manager.unseen):
             raise InvariantError("jobs are stored that are neither pending nor running, nor to be told of")
-        if any(job_id in manager.pending or job_id in manager.running for job_id in self.waiting):
-            raise InvariantError("a waiting job is already known to the scheduler")
+        known = {job_id for job_id in self.waiting if job_id in manager.pending or job_id in manager.running}
+        if known != self.gate.known or not all(manager.pending[job_id].held for job_id in known):
+            raise InvariantError(
+                "a waiting job is already known to the scheduler, and not as held, or the other way round"
+            )
         manager.nodes.check()
+        self.gate.check()
 
 
 def describe(action: m.Action, label: Callable[[int], str]) -> str:

@@ -318,8 +318,10 @@ class LiveServer:
             if self._audit is not None and isinstance(examined, Refused) and examined.code == "permission":
                 self._audit.refused(f"user {asked.who.name} ({asked.peer})", examined.text)
             return examined
-        if isinstance(asked.request, SubmitJob) and (unhonoured := self._unhonoured(asked.request.job)) is not None:
-            return unhonoured
+        if examined.submission is not None:
+            unhonoured = self._unhonoured(examined.submission.job.spec)
+            if unhonoured is not None:
+                return unhonoured
         if self._door is not None and not self._door.takes_changes(
             asked.who, live.commands.jobs_changed(asked.request)
         ):
@@ -360,9 +362,8 @@ class LiveServer:
             return examined
         assert examined.submission is not None
         # A copy of the policy would decline the machine, too.
-        return self._unhonoured(job.job) or self._estimates.ask(
-            asked, examined.submission.numbered(self._live.commands.next_id).spec
-        )
+        spec = examined.submission.numbered(self._live.commands.next_id).spec
+        return self._unhonoured(spec) or self._estimates.ask(asked, spec)
 
     def _record_changes(self) -> None:
         """Pass the changes of the last step to the accounting."""

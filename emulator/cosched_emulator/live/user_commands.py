@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
 from cosched_emulator.manager.difficult import DifficultManager
+from cosched_emulator.manager.gate import Gate, holds_after
 from cosched_emulator.manager.managed_job import GONE
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
@@ -31,13 +31,13 @@ from cosched_emulator.users.requests import (
     Target,
     to_map,
 )
-from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.job import Terms, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import MOST_YEARS, MOST_YEARS_US
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.codec import pack
 from cosched_plugin.protocol.limits import MAX_SPAN_US, MAX_THREADS
-from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobEnded, JobHeld, JobReleased, JobSpec
+from cosched_plugin.protocol.messages import CANCELLED, JobEnded, JobHeld, JobReleased, JobSpec
 
 # The owners of the jobs of a live manager that have not ended.
 
@@ -99,15 +99,20 @@ LARGEST_PPM: Final = 10**9
 LARGEST_PRIORITY: Final = 2**32  # Slurm's numbers have 32 bits
 LONGEST_NAME: Final = 128  # bytes
 MOST_AFTER: Final = 1_000
+MOST_PARTITIONS: Final = 100
 
 assert LONGEST_US < MAX_SPAN_US
 
 
 class Submission(NamedTuple):
-    """A user's request for a job or an array, and the job as it enters the manager, but for its id."""
+    """A user's request for a job or an array, and the job as it enters the manager, but for its id.
+
+    ``refusal`` says why it can never start here; None: it can.
+    """
 
     request: SubmitJob
     job: WorkloadJob
+    refusal: str | None
 
     def numbered(self, job_id: int) -> WorkloadJob:
         """Return the job, or one task of the array, with the given id."""
@@ -119,7 +124,7 @@ def longest_us(job: WorkloadJob) -> int:
     return max(job.spec.estimate_us, job.spec.limit_us or 0, job.run_us)
 
 
-def submission_of(request: SubmitJob, user: str, now_us: int, machine: Machine) -> Submission:
+def submission_of(request: SubmitJob, user: str, now_us: int, gate: Gate, machine: Machine) -> Submission:
     """Return a submission on this machine: what its user says of the job is true."""
     spec = request.job._replace(submit_us=now_us, user=user)
     if request.all_memory:
@@ -134,8 +139,9 @@ def submission_of(request: SubmitJob, user: str, now_us: int, machine: Machine) 
         request.requeue,
         request.exit_code,
         profile=spec.profile,
+        terms=Terms(request.partitions, request.qos, request.account, delay_us=request.delay_us),
     )
-    return Submission(request, job)
+    return Submission(request, *gate.examine(job))
 
 
 def _share_of_memory_mb(job: JobSpec, machine: Machine) -> int:
@@ -148,12 +154,8 @@ def _share_of_memory_mb(job: JobSpec, machine: Machine) -> int:
     return min([kind.memory_mb for kind in machine.classes if kind.threads >= threads], default=0) // processes
 
 
-def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = False) -> Refused | None:
-    """Return why a submission is refused: a number beyond the limits, or a job that cannot run on the empty machine; None: accepted.
-
-    What the job's processes do is not looked at if it is ``replayed``: earlier versions accepted programs that cannot run.
-    """
-    request = submission.request
+def _beyond_bounds(request: SubmitJob) -> Refused | None:
+    """Return why a number of a request, or the length of a text, is too large; None: none is."""
     wish = request.job
     for path, value, most in (
         ("estimate_us", wish.estimate_us, LONGEST_US),
@@ -167,6 +169,9 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
         ("demand", max(wish.demand or (0,)), LARGEST_MBS),
         ("self_slowdown", max(wish.self_slowdown or (0,)), LARGEST_PPM),
         ("name", len(wish.name.encode()), LONGEST_NAME),
+        ("qos", len(request.qos.encode()), LONGEST_NAME),
+        ("account", len(request.account.encode()), LONGEST_NAME),
+        ("partitions", len(request.partitions), MOST_PARTITIONS),
         ("priority", abs(wish.priority), LARGEST_PRIORITY),
         ("token", len(request.token.encode()), LONGEST_NAME),
         ("tasks", len(request.tasks), MOST_TASKS),
@@ -175,6 +180,19 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
     ):
         if value > most:
             return Refused("value", _too_much(path, value, most), path)
+    return None
+
+
+def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = False) -> Refused | None:
+    """Return why a submission is refused: a number beyond the limits, or a job that cannot run on the empty machine; None: accepted.
+
+    What the job's processes do is not looked at if it is ``replayed``: earlier versions accepted programs that cannot run.
+    """
+    request = submission.request
+    wish = request.job
+    refused = _beyond_bounds(request)
+    if refused is not None:
+        return refused
     if wish.ppn_max and wish.ppn_min > wish.ppn_max:
         text = (
             f"expected at most {wish.ppn_max} processes on a node, the largest number, got {wish.ppn_min} as the least"
@@ -192,7 +210,7 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
         for name, amount in asked:
             if amount > there.get(name, 0):
                 return Refused("value", f"{amount} of {name} wanted, the most there is: {there.get(name, 0)}", path)
-    reason = manager.refusal_of(submission.job.spec)
+    reason = submission.refusal
     if reason is None and manager.processes is not None and not replayed:
         reason = manager.processes.refusal(submission.job)
     return None if reason is None else Refused("value", reason, "processes")
@@ -210,6 +228,9 @@ def _too_much(path: str, value: int, most: int) -> str:
         "name": " bytes",
         "token": " bytes",
         "tasks": " tasks",
+        "qos": " bytes",
+        "account": " bytes",
+        "partitions": " partitions",
         "after": " dependencies",
         "memory_mb": " MiB a process",
     }
@@ -237,7 +258,7 @@ class Commands:
     def __init__(
         self,
         manager: Manager,
-        room: WaitingRoom,
+        gate: Gate,
         owners: Owners,
         outbox: Outbox,
         next_id: int,
@@ -246,7 +267,7 @@ class Commands:
     ) -> None:
         """``outbox`` applies events and tells the scheduler of them; the last parameters are those of `LiveManager`."""
         self._manager = manager
-        self._room = room
+        self._gate = gate
         self._owners = owners
         self._outbox = outbox
         self.next_id = next_id
@@ -294,7 +315,7 @@ class Commands:
                 known = self._submitted_before(who, request)
                 if known is not None:
                     return known
-                submission = submission_of(request, who.name, now_us, self._manager.machine)
+                submission = submission_of(request, who.name, now_us, self._gate, self._manager.machine)
                 refused = self._refusal_of_submission(submission, who, replayed=replayed)
             case CancelJobs() | HoldJobs() | ReleaseJobs():
                 refused = self._refusal_of_jobs(who, request)
@@ -358,8 +379,8 @@ class Commands:
                 path = f"after[{number}].job_id"
                 if each not in self._manager.jobs and state is None:
                     return Refused("missing", f"there is no job {each}", path)
-                if kind == "afterok" and state not in (None, COMPLETED):
-                    return Refused("value", f"{what} has ended {state}: afterok can never hold", path)
+                if state is not None and not holds_after(kind, state):
+                    return Refused("value", f"{what} has ended {state}: {kind} can never hold", path)
         return None
 
     # A user may have a part of what the others leave: five who take all they can leave a third of the whole, twelve the reserve.
@@ -392,28 +413,30 @@ class Commands:
         request, spec = submission.request, submission.job.spec
         user, now_us = spec.user, spec.submit_us
         count = len(request.tasks) or 1
-        after = frozenset(
+        after = {
             (kind, each)
             for kind, job_id in request.after
             for each in self._tasks_of(job_id) or (job_id,)
             if each in self._manager.jobs
-        )
+        }
+        job = submission.job
+        submission = submission._replace(job=job._replace(terms=job.terms._replace(after=tuple(sorted(after)))))
         first = self.next_id
         self.next_id += count
         array_id = first if request.tasks else None
         if array_id is not None and 0 < request.at_once < count:
-            self._room.limit(array_id, request.at_once)
+            self._gate.limit(array_id, request.at_once)
         ids = range(first, first + count)
         told = tuple((item.kind, item.job_id) for item in request.after)  # one for all tasks
-        begin_us = now_us + request.delay_us
         for job_id, task in zip(ids, request.tasks or (None,), strict=True):
             origin = Origin(user, array_id, task, told)
             self._owners.add(job_id, origin, longest_us(submission.job))
             job = submission.numbered(job_id)
             manager = self._manager
             lag_us = manager.submission_lag_us(job) if isinstance(manager, DifficultManager) else 0
-            seen_us = max(begin_us, now_us + lag_us)
-            self._room.enter(now_us, job, origin, after, held=request.held, begin_us=seen_us)
+            self._gate.enter(
+                now_us, manager.accept(job, origin), origin, held=request.held, not_before_us=now_us + lag_us
+            )
         if request.token:
             tokens = self._tokens.setdefault(user, OrderedDict())
             tokens[request.token] = (_digest(request), first, count)
@@ -466,21 +489,21 @@ class Commands:
             return "it has ended"  # together with another job of the same request
         if job_id in manager.running and manager.running[job_id].state == GONE:
             return "it has ended"
-        waits = job_id in self._room.jobs
+        waits = job_id in self._gate.jobs
         if isinstance(request, CancelJobs):
             if job_id in manager.unseen:
                 job = manager.unseen.pop(job_id)
                 job.reason = f"cancelled by {who.name}"
                 manager.finish(job, now_us, CANCELLED)
-            elif waits:
-                self._room.cancel(now_us, job_id, f"cancelled by {who.name}")
+            elif waits and job_id not in self._gate.known:
+                self._gate.cancel(now_us, job_id, f"cancelled by {who.name}")
             else:
                 manager.jobs[job_id].reason = f"cancelled by {who.name}"
                 self._outbox.tell(now_us, JobEnded(job_id, CANCELLED))
             return None
         hold = isinstance(request, HoldJobs)
         if waits:
-            return self._room.hold(now_us, job_id, hold=hold)
+            return self._gate.hold(now_us, job_id, hold=hold)
         if job_id in manager.running:
             return "it runs"
         if job_id in manager.unseen:
@@ -522,7 +545,7 @@ class Commands:
 
     def _jobs_meant(self, target: Target) -> list[int]:
         """Return the jobs of ``target`` that have not ended."""
-        members = self._room.members.get(target.job_id)
+        members = self._gate.members.get(target.job_id)
         if members is None:
             return [target.job_id] if target.task is None and target.job_id in self._manager.jobs else []
         if target.task is None:

@@ -14,15 +14,16 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
-from cosched_emulator.live.dependencies import HELD, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
+from cosched_emulator.manager.gate import HELD
 from cosched_emulator.manager.managed_job import ABSENT, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
     QUEUED,
+    UNSERVED,
     Done,
     Fields,
     ListHistory,
@@ -373,7 +374,7 @@ class _View:
         runs = spec.id in self.manager.running
         return {
             **dict(zip(self.job_columns, self._row(job), strict=True)),
-            "begin_s": seconds(self.live.room.begin_us.get(spec.id)),
+            "begin_s": seconds(self.live.gate.begin_us.get(spec.id)),
             "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / SECOND_US,
             **{name: value for name, value in spec._asdict().items() if name not in _TOLD_OTHERWISE},

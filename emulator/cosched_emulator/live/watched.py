@@ -11,21 +11,30 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cosched_emulator.expected_starts.reasons import KINDS
-from cosched_emulator.live.dependencies import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, HELD, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
+from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD
 from cosched_emulator.manager.managed_job import RUNNING
-from cosched_emulator.users.requests import QUEUED
+from cosched_emulator.scenario.limits import LIMIT_REASONS
+from cosched_emulator.users.requests import QUEUED, UNSERVED
 from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.status import Gauge
 
 EVERY_S: Final = 2.0  # between two looks
+# The reasons of a pending job, for `queue` and `job`, and what each means.
+REASONS: Final = {
+    QUEUED: "the scheduler has not started it; only the scheduler knows more",
+    UNSERVED: "no scheduler is connected",
+    **GATE_REASONS,
+    **LIMIT_REASONS,
+}
 # Reasons of pending jobs: the manager's own, and those of a copy of the policy for jobs that wait for the scheduler.
 _OWN: Final = {
     HELD: "held",
     DEPENDENCY: "dependency",
     BEGIN_TIME: "begin_time",
     ARRAY_LIMIT: "array_limit",
+    **dict.fromkeys(LIMIT_REASONS, "limit"),
     UNSERVED: "no_scheduler",
     QUEUED: "scheduler",
 }
@@ -34,6 +43,7 @@ WAITS: Final = {
     "dependency": "Pending jobs that wait for other jobs.",
     "begin_time": "Pending jobs whose begin time has not come.",
     "array_limit": "Pending tasks whose turn in their array has not come.",
+    "limit": "Pending jobs that a limit of their user, account, QOS or partition keeps back.",
     "no_scheduler": "Pending jobs while no scheduler is connected.",
     "nodes": "Pending jobs for which too little is free.",
     "reservation": "Pending jobs that would fit, and would delay a reservation or have one.",

@@ -11,12 +11,14 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop
 from typing import Final
 
+from cosched_emulator.manager.gate import CANCEL, ENTER, Gate
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import FaultHappened
 from cosched_emulator.manager.timeline import (
     END,
     FOREVER_US,
+    GATE,
     MEASURE,
     NODE_FAILURE,
     NODE_NORMAL,
@@ -35,8 +37,11 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
 
 _new = tuple.__new__  # a call of the class of an event takes twice as long
-_RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
+_RANKS: Final = {
+    "fail-node": NODE_FAILURE, "drain-node": NODE_FAILURE, "return-node": NODE_RETURN, "resume-node": NODE_RETURN,
+}  # fmt: skip
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
+_CANCELS: Final = ("cancel", "cancel-pending")
 _SCRIPT, _PLAN = 0, 1  # versions of entries: the source of a node's change
 # Order of the events of one instant that come out of the order of their entries: late refusals of starts are first, and wakes are
 # last, also those that were requested too late.
@@ -55,13 +60,15 @@ class Agenda:
         *,
         requeue: bool = False,
         endless: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         """Take ``jobs`` in order of (submission, id) and ``faults`` in order of (time, rank, node), one at a time.
 
         ``requeue``: jobs run again when a node fails under them. ``endless``: planned faults continue when nothing else
-        is due, because users may submit more jobs.
+        is due, because users may submit more jobs. ``gate``: that of the manager; None: nothing binds any job.
         """
         timeline = manager.timeline
+        self.gate = gate
         self.restarted = False  # the manager has restarted by itself: a scheduler must say hello again
         self._manager = manager
         self._heap = timeline.heap
@@ -115,7 +122,7 @@ class Agenda:
     # along.
     def due(self, now_us: int) -> list[m.Event]:
         """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
-        manager, heap = self._manager, self._heap
+        manager, heap, gate = self._manager, self._heap, self.gate
         events: list[m.Event] = []
         # If the run only waits for nodes to return, no more nodes fail.
         failing = len(heap) != 1 or not self._only_faults()
@@ -140,8 +147,15 @@ class Agenda:
                 ended = manager.quantum_event(version, taken_off(events))
                 if ended is not None:
                     events.append(ended)
+            elif rank == GATE and version == CANCEL:
+                events += self._change_job(Scripted(at_us, "cancel-pending", ident), events)
+            elif rank == GATE:
+                assert gate is not None
+                gate.look(ident, version)
             else:
                 events += self._happenings(rank, ident, version, now_us, events, failing=failing)
+        if gate is not None and not gate.serves:
+            events += gate.take(now_us, events)
         if len(events) > 1:
             events.sort(key=_place)
         return events
@@ -150,14 +164,28 @@ class Agenda:
         return self._manager.end_event(job_id, version)
 
     def _submission(self, _job_id: int, _version: int, now_us: int) -> m.JobSubmitted | None:
+        """Take the scenario's next job; None: it does not fit the machine, and is rejected, or it goes through the gate."""
+        job = self._enter(now_us)
+        return None if job is None else self._tell(job)
+
+    def _enter(self, now_us: int) -> ManagedJob | None:
         """Take the scenario's next job; None: it does not fit the machine, and is rejected."""
         manager, job = self._manager, self._jobs.pop()
-        refusal = manager.refusal_of(job.spec)
+        if self.gate is None:
+            refusal = manager.refusal_of(job.spec)
+        else:
+            job, refusal = self.gate.examine(job)
         if refusal is not None:
             manager.reject(job, now_us, refusal)
             return None
-        manager.accept(job)
-        return _new(m.JobSubmitted, (job.spec,))
+        return manager.accept(job)
+
+    def _tell(self, job: ManagedJob) -> m.JobSubmitted | None:
+        """Return the event of a job that has entered; with a gate the job goes there."""
+        if self.gate is None:
+            return _new(m.JobSubmitted, (job.job.spec,))
+        self.gate.look(job.id, ENTER)
+        return None
 
     def _happenings(
         self, _rank: int, _ident: int, version: int, _now_us: int, before: Sequence[m.Event], *, failing: bool
@@ -172,6 +200,12 @@ class Agenda:
                 return self._fail(item.target, item.at_us, before)
             case "return-node":
                 return self._manager.nodes.mend(item.target, item.at_us)
+            case "drain-node" if item.target not in self._manager.nodes.drained:
+                return self._manager.nodes.drain(item.target, item.at_us, "by the script")
+            case "drain-node":
+                return []
+            case "resume-node":
+                return self._manager.nodes.lift(item.target, item.at_us)
         return self._change_job(item, before)
 
     # ------------------------------------------------------------ nodes
@@ -218,11 +252,18 @@ class Agenda:
 
         The events ``before`` it at the same instant are not committed yet, but count.
         """
-        manager = self._manager
+        manager, gate = self._manager, self.gate
         target = item.target
+        if gate is not None and target in gate.jobs:
+            if item.change not in _CANCELS:
+                gate.hold(item.at_us, target, hold=item.change == "hold")
+                return []
+            if target not in gate.known:
+                gate.cancel(item.at_us, target)
+                return []
         ended = any(isinstance(event, m.JobEnded) and event.job_id == target for event in before)
-        if item.change == "cancel":
-            known = target in manager.pending or target in manager.running
+        if item.change in _CANCELS:
+            known = target in manager.pending or (target in manager.running and item.change == "cancel")
             return [m.JobEnded(target, m.CANCELLED)] if known and not ended else []
         requeued = any(isinstance(event, m.JobRequeued) and event.job_id == target for event in before)
         held = target in manager.pending and manager.pending[target].held

@@ -253,10 +253,6 @@ class DifficultManager(Manager):
             case m.JobStarted():
                 queue = self.pending if event.job_id in self.pending else self.unseen
                 jobs.start_by_itself(queue.pop(event.job_id), event)
-            case m.JobModified():
-                job = self.pending[event.job.id]
-                job.job = job.job._replace(spec=event.job)
-                job.estimate_us, job.limit_us = event.job.estimate_us, event.job.limit_us
             case m.JobRevised():
                 jobs.revise_by_itself(event)
             case m.JobSuspended():
@@ -289,7 +285,7 @@ class DifficultAgenda(ProcessAgenda):
     def __init__(self, manager: DifficultManager, *parts: Any, acts: OwnPlan | None = None, **how: Any) -> None:
         """``parts`` and ``how`` are those of `Agenda`."""
         super().__init__(manager, *parts, **how)
-        self._acts = None if acts is None else OwnActs(manager, acts)
+        self._acts = None if acts is None else OwnActs(manager, acts, starts_unheard=self.gate is None)
 
     def _end(self, job_id: int, version: int, now_us: int) -> m.JobEnded | None:
         return self._manager.seen_end(job_id, version, now_us)
@@ -322,13 +318,13 @@ class DifficultAgenda(ProcessAgenda):
     def _submission(self, job_id: int, version: int, now_us: int) -> m.JobSubmitted | None:
         unseen = self._manager.unseen
         if version != _SEEN:
-            submitted = super()._submission(job_id, version, now_us)
-            if submitted is None or not self._manager.submission_lag_us(self._manager.jobs[job_id].job):
-                return submitted
-            unseen[job_id] = self._manager.jobs[job_id]
+            job = self._enter(now_us)
+            if job is None or not self._manager.submission_lag_us(job.job):
+                return None if job is None else self._tell(job)
+            unseen[job_id] = job
             self._schedule_seen(job_id, now_us)
         elif job_id in unseen and not unseen[job_id].held:  # else it was cancelled, or waits to be released
-            return m.JobSubmitted(unseen.pop(job_id).job.spec)
+            return self._tell(unseen.pop(job_id))
         return None
 
     def _schedule_seen(self, job_id: int, now_us: int) -> None:
@@ -347,7 +343,7 @@ class DifficultAgenda(ProcessAgenda):
     def _change_unseen(self, job: ManagedJob, item: Scripted) -> None:
         """Carry out a change of a job that the scheduler has not been told of: it is told of no such job that is held."""
         match item.change:
-            case "cancel":
+            case "cancel" | "cancel-pending":
                 del self._manager.unseen[job.id]
                 self._manager.finish(job, item.at_us, m.CANCELLED)
             case "hold":
@@ -369,8 +365,10 @@ _RESUMPTION: Final = 1  # version of the entry that resumes a job
 class OwnActs:
     """The acts of one manager; each kind has one entry on the timeline, which enters the next one when it is due."""
 
-    def __init__(self, manager: DifficultManager, plan: OwnPlan) -> None:
+    def __init__(self, manager: DifficultManager, plan: OwnPlan, *, starts_unheard: bool = True) -> None:
+        """``starts_unheard``: it may start jobs of which the scheduler has not heard, which nothing else binds."""
         self._manager = manager
+        self._starts_unheard = starts_unheard
         self._timeline = manager.timeline
         self._plan = plan
         self._counts = [0] * len(ACTS)
@@ -430,7 +428,7 @@ class OwnActs:
     def _start(self, now_us: int) -> list[m.Event]:
         """Start a job that may start and has a place; maybe one of which the scheduler has not heard."""
         manager = self._manager
-        unheard = manager.unseen
+        unheard = manager.unseen if self._starts_unheard else {}
         jobs = [job for _, job in sorted([*manager.pending.items(), *unheard.items()]) if not job.held]
         first = int(self._draw("start") * len(jobs))
         for job in (*jobs[first:], *jobs[:first]):
@@ -491,9 +489,10 @@ def free_place(pool: ThreadPool, spec: m.JobSpec, draw: float) -> tuple[m.Run, .
     machine = pool.machine
     first = int(draw * machine.nodes)
     free: dict[int, list[int]] = {}
+    may = machine.eligible(spec)
     for node in (*range(first, machine.nodes), *range(first)):
         threads = [thread for thread in range(machine.threads_of[node]) if pool.free[thread] >> node & 1]
-        if threads:
+        if threads and may >> node & 1:
             free[node] = threads
     chosen: list[m.Run] = []
     left = spec.processes

@@ -21,7 +21,7 @@ from cosched_emulator.manager.record import JobEntered, JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
-from cosched_emulator.manager.timeline import END, MEASURE, WAKE, Entry, Timeline
+from cosched_emulator.manager.timeline import END, GATE, MEASURE, WAKE, Entry, Timeline
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import (
@@ -127,6 +127,8 @@ class Manager(TakesActions):
         self.wakes: set[int] = set()
         # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
+        # Called for each job that ends for good, with the time and its final state: by the gate, if there is one.
+        self.left: Callable[[int, int, str], None] | None = None
 
     def _jobs_on_nodes(self) -> RunningJobs:
         return RunningJobs(self._slots, self.running, self._progress, self.diary, self._costs, self.timeline)
@@ -254,16 +256,18 @@ class Manager(TakesActions):
             elif type(action) is m.RequeueJob:
                 left.append(m.JobRequeued(action.job_id))
         if len(self.timeline.heap) > MOST_VOID:
-            self._compact()
+            self.compact()
         return follow + left
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         """Drop the void entries of the timeline if most are void: revisions and cancellations leave void ends."""
-        if len(self.timeline) > MOST_VOID + 4 * (len(self.running) + len(self.wakes)):
+        if len(self.timeline) > MOST_VOID + 4 * (len(self.jobs) + len(self.wakes)):
             self.timeline.compact(self._is_void)
 
     def _is_void(self, entry: Entry) -> bool:
         _, rank, ident, version = entry
+        if rank == GATE:  # of no job: it concerns many
+            return ident != 0 and ident not in self.jobs
         if rank not in (END, MEASURE):
             return False
         job = self.running.get(ident)
@@ -313,6 +317,10 @@ class Manager(TakesActions):
                 job = self.pending[event.job_id]
                 job.held = isinstance(event, m.JobHeld)
                 self.diary.note_state(self.now_us, job, "held" if job.held else "released")
+            case m.JobModified():
+                job = self.pending[event.job.id]
+                job.job = job.job._replace(spec=event.job)
+                job.estimate_us, job.limit_us = event.job.estimate_us, event.job.limit_us
             case m.NodeFailed():
                 self.nodes.take_out(event.node)
             case m.NodeReturned():
@@ -364,6 +372,8 @@ class Manager(TakesActions):
         job.end_us = now_us if left_us is None else left_us
         if self.diary.kept:
             self.diary.note_end(now_us, job)
+        if self.left is not None:
+            self.left(now_us, job.id, state)
         if self.ended_jobs is not None:
             del self.jobs[job.id]
             self.ended_jobs(job.record())

@@ -65,6 +65,14 @@ class NodeStates:
         self._diary.note(NodeChanged(now_us, node, "UP"))
         return [NodeReturned(node)]
 
+    def lift(self, node: int, now_us: int) -> list[Event]:
+        """Return the event when a drain ends, none if the node has failed meanwhile, or was put back into service."""
+        if self.drained.pop(node, None) is None:
+            return []
+        broken = node in self.broken
+        self._diary.note(NodeChanged(now_us, node, "DOWN" if broken else "UP"))
+        return [] if broken else [NodeReturned(node)]
+
     def set_slowdown(self, node: int, slowdown: float | None) -> None:
         """Slow everything on a node by ``slowdown`` from now on; None: normal speed.
 

@@ -21,9 +21,10 @@ USER_CHANGE: Final = 5
 STARTED: Final = 6
 MEASURE: Final = 7
 QUANTUM: Final = 8
-SUBMISSION: Final = 9
-WAKE: Final = 10
-OWN: Final = 11  # what the manager does by itself, alone at its instant
+GATE: Final = 9  # a begin time, a cancellation while pending
+SUBMISSION: Final = 10
+WAKE: Final = 11
+OWN: Final = 12  # what the manager does by itself, alone at its instant
 
 FOREVER_US: Final = 1 << 61  # later than anything
 

@@ -11,13 +11,17 @@ from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
 from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
 from cosched_emulator.manager.diary import JobEnergy
 from cosched_emulator.manager.difficult import DifficultAgenda, DifficultManager
+from cosched_emulator.manager.gate import Gate
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.difficult_manager import NO_LAGS
 from cosched_emulator.scenario.hardware import FactsOfJobs, truth_of
+from cosched_emulator.scenario.limits import Binding
+from cosched_emulator.scenario.site_tables import named_by_others
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, round_up_us
@@ -88,12 +92,15 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
 
 def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) -> Agenda:
     """Return the manager's agenda; planned faults of a ``live`` manager continue when its jobs have ended."""
-    scenario, faults = prepared.scenario, prepared.faults
+    scenario, faults, gate = prepared.scenario, prepared.faults, None
+    if prepared.gated:
+        named = named_by_others(columns_of(prepared.workload.jobs))
+        gate = Gate(manager, Binding(prepared.rules, prepared.nodes), named)
     parts = (prepared.workload.jobs, prepared.script, faults.node_faults())
     if isinstance(manager, DifficultManager):
-        return DifficultAgenda(manager, *parts, acts=prepared.own, requeue=scenario.requeue, endless=live)
+        return DifficultAgenda(manager, *parts, acts=prepared.own, requeue=scenario.requeue, endless=live, gate=gate)
     kind = Agenda if manager.processes is None else ProcessAgenda
-    return kind(manager, *parts, requeue=scenario.requeue, endless=live)
+    return kind(manager, *parts, requeue=scenario.requeue, endless=live, gate=gate)
 
 
 def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNodes:

@@ -62,7 +62,7 @@ class Simulation:
 
         The run ends when nothing is due any more; jobs that are still pending (held, or never started) have no end.
         """
-        manager, agenda, link = self.manager, self._agenda, self._link
+        manager, agenda, link, gate = self.manager, self._agenda, self._link, self._agenda.gate
         rotating = manager.processes
         committed = self._committed
         link.open(manager.inventory)
@@ -77,11 +77,9 @@ class Simulation:
                     link.open(manager.inventory)
                 if events and type(events[0]) is not Woken:  # wakes are the last events of a batch
                     idle = 0
-                else:
-                    idle += 1
-                    if idle > MOST_IDLE_WAKES:
-                        text = f"the scheduler has requested {idle} wakes in a row, and nothing else has happened"
-                        raise LinkError(text)
+                elif (idle := idle + 1) > MOST_IDLE_WAKES:
+                    text = f"the scheduler has requested {idle} wakes in a row, and nothing else has happened"
+                    raise LinkError(text)
                 if self._progress is not None and events:
                     self._ended += sum([type(event) is JobEnded for event in events])
                     self._progress(self._ended)
@@ -94,6 +92,8 @@ class Simulation:
                     seq = manager.seq + 1
                     self.batches += 1
                     events = manager.commit(seq, now_us, events, link.exchange(seq, now_us, tuple(events)))
+                    if gate is not None:
+                        events += gate.take(now_us, events)
                     if committed is not None:
                         committed()
                 if manager.settles:

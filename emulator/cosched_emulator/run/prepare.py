@@ -11,12 +11,14 @@ from cosched_emulator.scenario.co_runs import jobs_without_ratios
 from cosched_emulator.scenario.difficult_manager import Lags, OwnPlan, build_lags, build_own_plan, names_no_job
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
+from cosched_emulator.scenario.limits import NO_RULES, Rules
 from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of, of_file
-from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_script
+from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_reservations, build_script
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.sections import ClusterSection
+from cosched_emulator.scenario.site_tables import binds, build_rules, unknown_partitions
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Same, check_span, columns_of
 from cosched_hwmodel.energy import NodePower
@@ -42,6 +44,8 @@ class Prepared:
     power: tuple[NodePower, ...] | None = None  # watts of each class of nodes; None: unknown, so no energy is computed
     lags: Lags | None = None  # of the manager; None: it has none
     own: OwnPlan | None = None  # what the manager does by itself; None: nothing
+    rules: Rules = NO_RULES
+    gated: bool = False  # whether anything but the scheduler keeps jobs back
 
     @property
     def quantum_us(self) -> int | None:
@@ -77,9 +81,11 @@ def prepare(scenario: Scenario) -> Prepared:
         text = f"{WARNING}manager.lags: the file names none of the {len(workload.jobs)} jobs"
         workload = workload._replace(notes=(*workload.notes, text))
     without = jobs_without_ratios(hardware.pairs, workload)
-    if without is not None:
-        workload = workload._replace(notes=(*workload.notes, without))
     count = sum(item.nodes for item in nodes)
+    rules = build_rules(scenario.partitions, scenario.accounts, scenario.limits, count)
+    rules = rules._replace(reservations=build_reservations(scenario, count))
+    more = [note for note in (without, unknown_partitions(workload, rules)) if note is not None]
+    workload = workload._replace(notes=(*workload.notes, *more))
     return Prepared(
         scenario,
         nodes,
@@ -95,6 +101,8 @@ def prepare(scenario: Scenario) -> Prepared:
         power,
         lags,
         build_own_plan(scenario.manager, scenario.seed),
+        rules,
+        rules != NO_RULES or binds(workload),
     )
 
 

@@ -17,17 +17,22 @@ from cosched_emulator.scenario.faults import (
     NodeFaultsSection,
     SlowFaultsSection,
 )
-from cosched_emulator.scenario.schema import Change, Scenario, ScriptEntry
+from cosched_emulator.scenario.limits import NodeRanges, Reservation
+from cosched_emulator.scenario.schema import Scenario, ScriptEntry
+from cosched_emulator.scenario.site_tables import nodes_of
 from cosched_hwmodel.units import SECOND_US
 
 # The script of a run: actions of users and operators at given instants.
 
 
 class Scripted(NamedTuple):
-    """An action of a user or an operator at a given instant; ``target`` is a job or a node."""
+    """An action of a user or an operator at a given instant; ``target`` is a job or a node.
+
+    ``change`` is a verb of a scenario, or of one node `drain-node`, `resume-node`.
+    """
 
     at_us: int
-    change: Change
+    change: str
     target: int
 
 
@@ -36,11 +41,41 @@ def build_script(scenario: Scenario, nodes: int, jobs: int) -> tuple[Scripted, .
 
     Raises ConfigurationError for a node or a job that does not exist.
     """
-    return tuple(_change(entry, f"script[{index}]", nodes, jobs) for index, entry in enumerate(scenario.script))
+    changes: list[Scripted] = []
+    for index, entry in enumerate(scenario.script):
+        path = f"script[{index}]"
+        if entry.do == "drain-nodes":
+            drained = [node for first, count in _nodes(entry, path, nodes) for node in range(first, first + count)]
+            changes += [Scripted(round(entry.at_s * SECOND_US), "drain-node", node) for node in drained]
+            if entry.until_s is not None:
+                changes += [Scripted(round(entry.until_s * SECOND_US), "resume-node", node) for node in drained]
+        elif entry.do != "reserve":
+            changes.append(_change(entry, path, nodes, jobs))
+    return tuple(changes)
+
+
+def build_reservations(scenario: Scenario, nodes: int) -> tuple[Reservation, ...]:
+    """Return the reservations of a scenario's script. Raises ConfigurationError for nodes that do not exist."""
+    return tuple(
+        [
+            Reservation(
+                round(entry.at_s * SECOND_US),
+                round(entry.until_s * SECOND_US),
+                _nodes(entry, f"script[{index}]", nodes),
+            )
+            for index, entry in enumerate(scenario.script)
+            if entry.do == "reserve" and entry.until_s is not None
+        ]
+    )
+
+
+def _nodes(entry: ScriptEntry, path: str, nodes: int) -> NodeRanges:
+    """Return the nodes that an entry names; none named: all."""
+    return nodes_of(entry.nodes, nodes, f"{path}.nodes") or ((0, nodes),)
 
 
 def _change(entry: ScriptEntry, path: str, nodes: int, jobs: int) -> Scripted:
-    at_us, change = round(entry.at_s * SECOND_US), cast(Change, entry.do)
+    at_us, change = round(entry.at_s * SECOND_US), entry.do
     if entry.node is not None:
         if not 0 <= entry.node < nodes:
             raise ConfigurationError(f"{path}.node", f"a node from 0 to {nodes - 1}", str(entry.node))

@@ -100,6 +100,18 @@ def _check_speeds(faults: FaultsSection | None) -> None:
 
 
 def _check_script_entry(entry: ScriptEntry, path: str) -> None:
+    if entry.do in ("drain-nodes", "reserve"):
+        if entry.node is not None or entry.job is not None:
+            got = "a node" if entry.node is not None else "a job"
+            raise ConfigurationError(f"{path}.nodes", f"the nodes to {entry.do.removesuffix('-nodes')}", got)
+        if entry.until_s is None and entry.do == "reserve":
+            raise ConfigurationError(f"{path}.until_s", "until when the nodes are reserved", "none")
+        if entry.until_s is not None and entry.until_s <= entry.at_s:
+            raise ConfigurationError(f"{path}.until_s", f"a time after at_s, {entry.at_s:g}", f"{entry.until_s:g}")
+        return
+    for key in ("nodes", "until_s"):
+        if getattr(entry, key) is not None:
+            raise ConfigurationError(f"{path}.{key}", f"nothing with do = {entry.do!r}", str(getattr(entry, key)))
     wants = "node" if entry.do.endswith("node") else "job"
     target = entry.node if wants == "node" else entry.job
     if target is None or (entry.node is not None) == (entry.job is not None):

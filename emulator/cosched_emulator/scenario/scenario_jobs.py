@@ -56,6 +56,10 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     if section.opted_in < 1.0:
         workload = with_opted_in(workload, section.opted_in, scenario.seed)
     workload = _with_load(workload, scenario, cores)
+    if section.annotations is not None:
+        from cosched_emulator.workload.side_files.annotations import by_run  # noqa: PLC0415 - as above
+
+        workload = by_run(workload)
     if scenario.time_sharing is not None:
         from cosched_emulator.scenario.process_nodes import add_programs  # noqa: PLC0415 - few scenarios share time
 

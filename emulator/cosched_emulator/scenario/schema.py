@@ -7,7 +7,8 @@
     [monitoring] what the manager measures      [results] which jobs count
     [preemption] its cost                       [[script]] actions of users and operators
     [faults]     planned faults             [time_sharing] nodes that run processes, in turns
-    [manager]    its lags
+    [manager]    its lags                [[partitions]] parts of the machine
+    [[accounts]] who is above whom       [[limits]] what jobs may have at a time
 
 Every key is a field of a class here or in `sections`; its annotation holds its type, bounds and meaning. `reader` reads
 the keys, `check_bounds` checks the values of all sections, and `rules` checks settings that depend on each other.
@@ -31,9 +32,13 @@ from cosched_emulator.scenario.sections import (
     TruthSection,
     WorkloadSection,
 )
+from cosched_emulator.scenario.site_tables import AccountEntry, LimitEntry, PartitionEntry
 
-Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
+Change: TypeAlias = Literal[
+    "cancel", "cancel-pending", "hold", "release", "fail-node", "return-node", "drain-nodes", "reserve"
+]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
+_LATER_IN_SCRIPT: Final = ("nodes", "until_s")
 # Settings that are gone, by section. Records keep them, so that the runs of studies that were made before keep their keys; a
 # record is a scenario, so they are read with these values.
 GONE: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -112,14 +117,21 @@ class ResultsSection:
 
 @dataclass(frozen=True, slots=True)
 class ScriptEntry:
-    """One change: cancel, hold or release a job, fail or return a node."""
+    """One change: cancel, hold or release a job; fail or return a node; drain or reserve nodes."""
 
     at_s: Annotated[
         Instant, "when, in seconds from the run's zero, which is the first submission; rounded to a microsecond"
     ]
-    do: Annotated[str, Choice(CHANGES), "`cancel`, `hold`, `release` (a job); `fail-node`, `return-node`"]
-    job: Annotated[int | None, "the job, for the first three: its number in this run, from 1 in submit order"] = None
-    node: Annotated[int | None, "the node, for the other two, from 0"] = None
+    do: Annotated[
+        str,
+        Choice(CHANGES),
+        "`cancel`, `cancel-pending` (only if it has not started), `hold`, `release` (a job); `fail-node`, `return-node`; "
+        "`drain-nodes` (running jobs go on there), `reserve` (no job may run there from then on)",
+    ]
+    job: Annotated[int | None, "the job, for the first four: its number in this run, from 1 in submit order"] = None
+    node: Annotated[int | None, "the node, for the next two, from 0"] = None
+    nodes: Annotated[str | None, "the nodes, for the last two, as `0-15;32`. Where not given: all"] = None
+    until_s: Annotated[Instant | None, "for these: until when; a drain without it never ends"] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +161,9 @@ class Scenario:
     faults: Late[FaultsSection | None] = None
     time_sharing: Late[TimeSharingSection | None] = None
     manager: Late[ManagerSection | None] = None
+    partitions: Late[tuple[PartitionEntry, ...]] = ()
+    accounts: Late[tuple[AccountEntry, ...]] = ()
+    limits: Late[tuple[LimitEntry, ...]] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
@@ -165,4 +180,7 @@ class Scenario:
         if self.time_sharing is not None:
             values["time_sharing"] |= GONE["time_sharing"]
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
+        for entry in values["script"]:
+            for key in [key for key in _LATER_IN_SCRIPT if entry[key] is None]:
+                del entry[key]
         return values

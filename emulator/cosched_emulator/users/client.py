@@ -214,7 +214,7 @@ def refusal_text(refused: Refused) -> str:
 # Named only if the text does not name the job or node
 _ARGUMENTS: Final[Mapping[str, str]] = {"jobs": "JOB", "nodes": "NODE"}
 # Fields of a request whose command-line option has their name, as most fields of a job; the option of the others.
-_ALIKE: Final = ("run_us", "token", "reason", "user", "most")
+_ALIKE: Final = ("run_us", "token", "reason", "user", "most", "qos", "account")
 _OPTIONS: Final[Mapping[str, str]] = {
     "processes": "--ntasks",
     "limit_us": "--time",
@@ -230,6 +230,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "at_once": "--array",
     "after": "--dependency",
     "delay_us": "--begin",
+    "partitions": "--partition",
 }
 
 

@@ -9,6 +9,7 @@ protocol, with smaller frames.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
 
+from cosched_emulator.offered import DEPENDENCIES
 from cosched_hwmodel.units import MIB, SECOND_US
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
@@ -27,7 +28,8 @@ class Requester(NamedTuple):
     operator: bool
 
 
-QUEUED: Final = "Resources"  # the reason of a job that the scheduler may start; behind it comes what the scheduler says
+# The reasons of a job that the scheduler may start: behind the first comes what the scheduler says; the other one without it.
+QUEUED, UNSERVED = "Resources", "NoScheduler"
 
 # The form of a manager's answers to users: seconds under names that end in ``_s``.
 
@@ -94,7 +96,6 @@ MOST_TASKS: Final = 10_000  # of one array
 MOST_TARGETS: Final = 10_000  # jobs or nodes of one request
 MOST_TOKENS: Final = 1_000
 MOST_TOLD: Final = 10_000  # ended jobs of one answer
-DEPENDENCIES: Final = frozenset({"afterok", "afterany"})
 
 
 class Target(NamedTuple):
@@ -109,9 +110,12 @@ Nodes: TypeAlias = Annotated[tuple[NodeNumber, ...], Items(0, MOST_TARGETS)]
 
 
 class Dependency(NamedTuple):
-    """Start only after that job has ended: successfully (``afterok``) or in any way (``afterany``)."""
+    """Start only after that job has ended: well (``afterok``), not well (``afternotok``), or in any way (``afterany``).
 
-    kind: Annotated[str, DEPENDENCIES]
+    With ``after`` only once it has started, or was cancelled.
+    """
+
+    kind: Annotated[str, frozenset(DEPENDENCIES)]
     job_id: int
 
 
@@ -120,6 +124,7 @@ class SubmitJob(NamedTuple):
 
     ``run_us`` is how long the emulated job takes alone (None: as long as ``estimate_us``), ``exit_code`` how it ends; ``tasks`` are
     the indices of an array, of which ``at_once`` may run at a time (0: all). The job may start ``delay_us`` after its submission.
+    Its ``partitions`` (any of them; none: the default one), ``qos`` and ``account`` say which limits bind it.
     With ``all_memory`` it gets all memory of its nodes, on each of which it has ``ppn_max`` processes, instead of ``memory_mb``.
     The answer is ``{"job_ids": [...]}``; to a request that repeats one of the last `MOST_TOKENS` ``token``s of this user, which submits
     nothing, that of the first one and ``"repeated": true``.
@@ -136,6 +141,9 @@ class SubmitJob(NamedTuple):
     delay_us: int = 0
     all_memory: bool = False
     token: str = ""
+    partitions: tuple[str, ...] = ()
+    qos: str = ""
+    account: str = ""
 
 
 class CancelJobs(NamedTuple):

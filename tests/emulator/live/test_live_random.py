@@ -102,7 +102,20 @@ DIFFICULT: Final[dict[str, Any]] = {
     "elsewhere": 0.2, "refused": 0.1, "lost": 0.1, "start_every_s": 2000.0, "modify_every_s": 2000.0, "revise_every_s": 2000.0,
     "suspend_every_s": 3000.0, "restart_every_s": 5000.0,
 }  # fmt: skip
-SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, "conservative": WIDE, **TAKE_TURNS}
+BOUND: Final[dict[str, Any]] = {
+    **RUA,
+    "partitions": [
+        {"name": "long", "nodes": "0-4", "default": True},
+        {"name": "short", "nodes": "3-5", "max_nodes": 2, "tier": 3},
+    ],
+    "accounts": [{"name": "optics", "parent": "physics"}],
+    "limits": [
+        {"each": "user", "jobs": 3},
+        {"account": "physics", "cpus": 12},
+        {"qos": "high", "each": "user", "nodes": 2},
+    ],
+}
+SITES: Final = {"easy": BOUND, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, "conservative": WIDE, **TAKE_TURNS}
 
 
 class Draws:
@@ -219,7 +232,8 @@ class Life:
         ``difficult``: the manager has lags, and acts by itself.
         """
         self.draws = Draws(seed)
-        self.priorities = Draws(seed, "priority")  # of their own, so that lives do what they did before jobs had them
+        # Of their own, so that lives do what they did before jobs had them.
+        self.priorities, self.facts = Draws(seed, "priority"), Draws(seed, "facts")
         self.late = late
         self.name = policy
         self.difficult = difficult
@@ -333,6 +347,9 @@ class Life:
             priority=-self.priorities.below(4),
             exit_code=int(draws.chance(0.2)),
             delay_us=draws.below(2 * spec.estimate_us) if draws.chance(0.1) else 0,
+            partitions=self.facts.one_of(((), ("long",), ("short", "long"))) if self.prepared.rules.partitions else (),
+            qos=self.facts.one_of(("", "high")),
+            account=self.facts.one_of(("", "physics", "optics")),
         )
 
     # ------------------------------------------------------------ the scheduler

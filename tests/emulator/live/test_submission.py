@@ -13,8 +13,9 @@ from tests.runs import run_on
 
 from cosched_emulator.cli.user_tables import queue_table
 from cosched_emulator.live import user_commands
-from cosched_emulator.live.dependencies import REASONS
 from cosched_emulator.live.journal import time_step
+from cosched_emulator.live.watched import REASONS
+from cosched_emulator.manager import manager
 from cosched_emulator.users.requests import (
     MOST_TOKENS,
     CancelJobs,
@@ -85,12 +86,13 @@ def test_a_begin_time_works_with_holds_dependencies_and_array_limits() -> None:
     site.live.check()
 
 
-def test_begin_times_of_cancelled_jobs_take_no_memory() -> None:
+def test_begin_times_of_cancelled_jobs_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manager, "MOST_VOID", 400)
     site = Site(node_class(1, 1))
     for number in range(4):
         ids = site.do(submit(tasks=tuple(range(400)), delay_us=10**12), number)["job_ids"]
         site.do(CancelJobs((Target(ids[0]),)), number)
-    assert len(site.live.room._begins) <= 1_000
+    assert len(site.live.manager.timeline) <= 1_000
 
 
 def test_a_user_has_no_more_than_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +141,9 @@ def test_a_job_that_waits_leaves_nothing_behind_when_it_is_cancelled() -> None:
         )
         assert isinstance(found, Done)
         live.command(0, ROOT, CancelJobs((Target(found.result["job_ids"][0]),)))
-    assert live.room._before == {}
-    assert live.room._after == {}
-    assert live.room.members == {}
+    assert live.gate._before == {}
+    assert live.gate._after == {}
+    assert live.gate.members == {}
 
 
 def test_tasks_of_a_limited_array_that_are_held_keep_their_places() -> None:
@@ -204,7 +206,7 @@ def test_a_begin_time_survives_the_manager(tmp_path: Path) -> None:
     site.do(submit(delay_us=30 * SECOND, all_memory=True), 10)
     site.kill()
     assert {job_id: entry.reason for job_id, entry in site.live.waiting.items()} == {1: "BeginTime", 2: "BeginTime"}
-    assert [site.live.room.begin_us.get(job_id) for job_id in (1, 2)] == [70 * SECOND, 40 * SECOND]
+    assert [site.live.gate.begin_us.get(job_id) for job_id in (1, 2)] == [70 * SECOND, 40 * SECOND]
     site.books.append(time_step(50 * SECOND))
     site.live.advance(50 * SECOND)
     site.books.record(site.live.drain())

@@ -35,6 +35,10 @@ IDLE = {
     "workload.memory_mb": "likewise",
     "cluster.resources": "no job asks for any",
     "cluster.licences": "likewise",
+    "partitions[].tier": "one partition has the lowest tier",
+    "accounts[].name": "no job has an account",
+    "accounts[].parent": "likewise",
+    "limits[].gpus": "no job asks for any",
     "workload.nas_memory_mb": "likewise",
     "time_sharing.memory_mb": "likewise",
     "workload.memory": "what is told of memory that is there",
@@ -58,7 +62,9 @@ IDLE = {
     "monitoring.after_s": "what is measured was expected",
 }
 # Sections that a scenario need not have, and where each of their keys is tried; elsewhere where the scenario has them.
-OPTIONAL = {"time_sharing": "model", "clock": "model", "faults": "log", "manager": "log", "script[]": "log"}
+OPTIONAL = {"time_sharing": "model", "clock": "model", "faults": "log", "manager": "log", "script[]": "log",
+    **dict.fromkeys(("partitions[]", "accounts[]", "limits[]"), "log"),
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +139,12 @@ IDLE_IN_FILES = {
     "workload.annotations: ppn": "a job of one process",
     "workload.annotations: exclusive": "on nodes of one core",
     "workload.annotations: unpaired": "its job has no partner here",
+    "workload.annotations: memory_mb": "a limit that no job reaches",
+    "workload.annotations: cancel_s": "the job starts at once",
+    **dict.fromkeys(
+        [f"workload.annotations: {name}" for name in ("partition", "qos", "account")], "no table of the scenario has it"
+    ),
+    **dict.fromkeys([f"workload.annotations: {name}" for name in ("array", "at_once")], "one task"),
     "workload.programs: unpaired": "its job has no partner here",
     "workload.applications: procs": "jobs of a log or model have sizes of their own",
     "workload.applications: compact_s": "and run times",

@@ -555,7 +555,7 @@ def test_a_scenario_converts_to_plain_values() -> None:
     values = read_scenario(None, {"policy": {"preset": "rua"}}).as_dict()
     assert values["cluster"]["preset"] == "single"
     assert values["policy"] == {"preset": "rua"}
-    omitted = {"faults", "manager", "time_sharing"}  # if there are none
+    omitted = {"faults", "manager", "time_sharing", "partitions", "accounts", "limits"}  # if there are none
     assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - omitted
 
 

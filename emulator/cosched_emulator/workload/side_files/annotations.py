@@ -10,8 +10,11 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
   the further factor with processes on all cores of a CPU. Both or none; with them, all other values may be left out.
 - ``ppn``: processes on each of the job's nodes, but for the last one; all other values may be left out.
 - ``name``: the job's name from now on, as its application in a table of co-runs; all other values may be left out.
-- ``priority``, ``eligible`` (nodes, as ``0-15;32``), ``resources`` (of each of its nodes, as ``gpu:2;fpga:1``), ``licences`` (of the
-  machine): what the job asks for; all other values may be left out.
+- ``memory_mb`` (of each process), ``priority``, ``eligible`` (nodes, as ``0-15;32``), ``resources`` (of each of its nodes, as
+  ``gpu:2;fpga:1``), ``licences`` (of the machine): what the job asks for; all other values may be left out.
+- ``partition`` (several after ``;``), ``qos``, ``account``, ``after`` (jobs that it waits for, as ``afterok:3:4;afterany:5``, by
+  number in the source), ``begin_s``, ``cancel_s`` (after its submission: not before, and cancelled if it has not started), ``array``
+  (a number that the tasks of an array have in common), ``at_once`` (of these at a time): what binds the job; likewise.
 - ``exclusive``, ``unpaired``, yes or no: no job is beside it, on its nodes or on its cores; all other values may be left out.
 
 Of several rows that say something of a job the most specific one wins: the one that names the job, then the application, then the user.
@@ -28,8 +31,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.job import WARNING, Workload
-from cosched_emulator.workload.jobs_in_columns import Computed, Same, columns_of
+from cosched_emulator.offered import dependencies_of, dependencies_text
+from cosched_emulator.workload.job import WARNING, After, Workload
+from cosched_emulator.workload.jobs_in_columns import Computed, Jobs, Same, columns_of, intern_values
 from cosched_emulator.workload.side_files.side_file_rows import (
     KEYS,
     JobKey,
@@ -45,7 +49,7 @@ from cosched_emulator.workload.side_files.side_file_rows import (
 )
 from cosched_hwmodel.composite.job_profile import FIELDS, Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.text_formats import toml_of
-from cosched_hwmodel.units import WHOLE_PPM, amounts_of, amounts_text
+from cosched_hwmodel.units import WHOLE_PPM, amounts_of, amounts_text, parse_seconds, seconds_text
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.slurm_notation import ranges_of, ranges_text
 from cosched_plugin.protocol.limits import MAX_THREADS
@@ -67,8 +71,10 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, exc
     "job": ((int,), "a job's number in the source"),
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
-    **dict.fromkeys((NAME, ELIGIBLE, *AMOUNTS), ((str,), "a text")),
     **dict.fromkeys(FLAGS, ((str,), '"yes" or "no"')),
+    **dict.fromkeys((NAME, ELIGIBLE, *AMOUNTS, "partition", "qos", "account", "after"), ((str,), "a text")),
+    **dict.fromkeys(("memory_mb", "array", "at_once"), ((int,), f"a whole number from 0 to {_MOST_PRIORITY}")),
+    **dict.fromkeys(("begin_s", "cancel_s"), ((int, Decimal), "a number of seconds")),
     PPN: ((int,), f"a whole number from 1 to {MAX_THREADS}"),
     PRIORITY: ((int,), f"a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}"),
     "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
@@ -155,6 +161,7 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     repeated = len(np.unique(jobs.source_id.array)) < len(jobs)
     keys = KEYS if repeated else KEYS[:1]
     said = {name: _SAID[name] for name in ANNOTATED if jobs.says(name)}
+    jobs = by_source(jobs)
     rows = zip(jobs.each(keys_of(jobs)), *[jobs.each(getattr(jobs, name)) for name in said], strict=True)
     known = ((tuple(map(_logged, key[: len(keys)])), values) for key, *values in rows if any(values))
     if repeated:  # of jobs with equal keys the last one counts
@@ -206,6 +213,21 @@ def _usage(row: SideFileRow) -> UsageTuple:
     return (bound, ppm["cpu"], ppm["network"], ppm["disk"], round(_fraction(row, "memory") * WHOLE_PPM))
 
 
+def _whole(row: SideFileRow, name: str) -> int:
+    return row.whole(name, 0, _MOST_PRIORITY)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple([name.strip() for name in text.replace(",", ";").split(";")])
+
+
+def _span_us(text: str) -> int:
+    try:
+        return parse_seconds(text)
+    except ValueError:
+        raise ValueError("a number of seconds, 0 or more") from None
+
+
 def _factor_ppm(row: SideFileRow, name: str) -> int:
     """Return a factor in whole millionths."""
     value = row.number(name)
@@ -223,6 +245,17 @@ _SAID: Mapping[str, _Said] = {
     "name": _Said((NAME,), lambda row: row.values[NAME]),
     "ppn": _Said((PPN,), lambda row: row.whole(PPN, 1, MAX_THREADS), columns=("ppn_min", "ppn_max")),
     "priority": _Said((PRIORITY,), lambda row: row.whole(PRIORITY, -_MOST_PRIORITY, _MOST_PRIORITY)),
+    "memory_mb": _Said(("memory_mb",), lambda row: row.whole("memory_mb", 0, _MOST_PRIORITY), columns=("memory_mb",)),
+    "partitions": _Said(("partition",), lambda row: _names(row.values["partition"]), lambda names: (";".join(names),)),
+    **{name: _Said((name,), partial(_of_text, name=name, read=str)) for name in ("qos", "account")},
+    "after": _Said(
+        ("after",), partial(_of_text, name="after", read=dependencies_of), lambda after: (dependencies_text(after),)
+    ),
+    **{
+        name: _Said((column,), partial(_of_text, name=column, read=_span_us), lambda span: (seconds_text(span),))
+        for name, column in (("delay_us", "begin_s"), ("cancel_us", "cancel_s"))
+    },
+    **{name: _Said((name,), partial(_whole, name=name)) for name in ("array", "at_once")},
     "eligible": _Said(
         (ELIGIBLE,), partial(_of_text, name=ELIGIBLE, read=ranges_of), lambda nodes: (ranges_text(nodes),)
     ),
@@ -265,6 +298,44 @@ def _toml_rows(file: str) -> Iterator[SideFileRow]:
                 raise InputError(file, expected, repr(value), field=f"{place}.{name}")
         values = {name: str(value) for name, value in table.items()}
         yield SideFileRow(file, None, place, values)
+
+
+# What jobs wait for: other jobs, by their numbers in the source, which become those of the run.
+
+
+def by_run(workload: Workload) -> Workload:
+    """Return the workload with jobs that wait for others by their numbers in the run instead of those in the source.
+
+    A number stands for the nearest job before with that number. Where there is none, the job does not wait; a warning counts these.
+    """
+    jobs = columns_of(workload.jobs)
+    if not jobs.says("after"):
+        return workload
+    lost = 0
+    seen: dict[int, int] = {}
+    found: list[After] = []
+    for job_id, source, after in zip(jobs.each(jobs.id), jobs.each(jobs.source_id), jobs.each(jobs.after), strict=True):
+        known = tuple([(kind, seen[other]) for kind, other in after if other in seen])
+        lost += len(after) - len(known)
+        found.append(known)
+        seen[source] = job_id
+    notes = workload.notes
+    if lost:
+        notes += (f"{WARNING}{lost} dependencies name no earlier job of the workload; they count as met",)
+    return workload._replace(jobs=jobs.having(after=intern_values(found)), notes=notes)
+
+
+def by_source(jobs: Jobs) -> Jobs:
+    """Return the jobs of a run with those that they wait for by their numbers in the source."""
+    if not jobs.says("after"):
+        return jobs
+    sources = dict(zip(jobs.each(jobs.id), jobs.each(jobs.source_id), strict=True))
+    return jobs.having(after=intern_values(_renumbered(jobs.each(jobs.after), sources)))
+
+
+def _renumbered(found: Iterable[After], numbers: dict[int, int]) -> Iterator[After]:
+    for after in found:
+        yield tuple([(kind, numbers[other]) for kind, other in after if other in numbers])
 
 
 # Profiles of jobs in a side file: what each process asks of its node, for the composite model.

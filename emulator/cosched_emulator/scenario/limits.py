@@ -1,0 +1,271 @@
+"""What binds the jobs of a site beside its nodes: partitions, accounts, and limits on what jobs have at a time.
+
+All of it forbids starts or nodes, so the scheduler need not know it: a partition becomes the nodes of a job (``eligible``) and a
+part of its priority; a limit keeps a job from the scheduler until it can start within it (`gate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.units import SECOND_US, NodeSet
+from cosched_plugin.common.allocation import Machine, room_on
+from cosched_plugin.protocol.messages import JobSpec, NodeClass
+
+NodeRanges: TypeAlias = tuple[tuple[int, int], ...]  # (first, count); none: all nodes
+UNBOUND: Final = 1 << 62  # more than jobs can have
+# Further apart than any two priorities that a user or a log may give: a tier comes before them, as Slurm's PriorityTier does.
+TIER: Final = 1 << 34
+GPU: Final = "gpu"  # name of resources; of a type, `gpu:TYPE`
+_ANY: Final = JobSpec(0, 0, 1, 1)
+
+
+class Amounts(NamedTuple):
+    """What a job has of what is limited, or the most of it; ``cpus`` are processes x threads of each, as Slurm counts them."""
+
+    jobs: int = UNBOUND
+    cpus: int = UNBOUND
+    gpus: int = UNBOUND
+    nodes: int = UNBOUND
+
+
+class Limit(NamedTuple):
+    """At most so much at a time, of the jobs with all the facts that are given; of each user or account separately with ``each``."""
+
+    most: Amounts
+    each: str = ""  # `user`, `account`; none: all of them together
+    user: str = ""
+    account: str = ""  # this one, and those below it
+    qos: str = ""
+    partition: str = ""
+
+    def reason(self, what: int) -> str:
+        """Return Slurm's word for a job that waits for this limit, on the amount number ``what``."""
+        name = ("Jobs", "Cpu", "GRES", "Node")[what]
+        tail = "" if name == "GRES" else "Limit"
+        if self.qos or (self.partition and not (self.user or self.account)):  # Slurm's partitions have limits by a QOS
+            if self.each == "account":
+                return f"Max{name}PerAccount"
+            per = "PerUser" if self.each == "user" or self.user else ""
+            return f"QOS{'Max' if per else 'Grp'}{name}{per}{tail}"
+        if self.each == "user" and name == "Jobs":
+            return "AssocMaxJobsLimit"
+        return f"AssocGrp{name}{tail}"
+
+
+_WHAT: Final = ("jobs", "processors", "GPUs", "nodes")
+_FORMS: Final = {
+    Limit(Amounts(), "user", qos="any"): "its user may have of its QOS, or of its partition,",
+    Limit(Amounts(), "account", qos="any"): "its account may have of its QOS, or of its partition,",
+    Limit(Amounts(), qos="any"): "its QOS, or its partition, may have",
+    Limit(Amounts(), "user"): "its user may have",
+    Limit(Amounts()): "its account or user may have",
+}
+# The reasons of jobs that wait for limits, and what each means.
+LIMIT_REASONS: Final = {
+    limit.reason(number): f"as many {what} as {who} are in use"
+    for number, what in enumerate(_WHAT)
+    for limit, who in _FORMS.items()
+}
+
+
+class Partition(NamedTuple):
+    """A part of the machine with a name; parts may overlap."""
+
+    name: str
+    nodes: NodeRanges = ()
+    max_nodes: int | None = None  # of a job
+    max_time_us: int | None = None  # of a job's limit
+    tier: int = 1
+    default: bool = False  # for jobs that name none
+
+
+class Reservation(NamedTuple):
+    """Nodes on which no job may run in [begin, end); one that runs there when it begins goes on."""
+
+    begin_us: int
+    end_us: int
+    nodes: NodeRanges = ()
+
+    def forbids(self, spec: JobSpec, now_us: int) -> bool:
+        """Return whether a job that started now could still run when it begins."""
+        span_us = spec.estimate_us if spec.limit_us is None else spec.limit_us
+        return self.begin_us - span_us < now_us < self.end_us
+
+
+class Rules(NamedTuple):
+    """The tables of a site; none of them binds a job."""
+
+    partitions: Mapping[str, Partition] = {}
+    parents: Mapping[str, str] = {}  # of accounts
+    limits: tuple[Limit, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+
+
+NO_RULES: Final = Rules()
+
+# The group of a job under a limit: its number, and the user or account that is counted separately.
+Group: TypeAlias = tuple[int, str]
+
+
+class Binding:
+    """What binds each job of one machine."""
+
+    def __init__(self, rules: Rules, nodes: Sequence[NodeClass]) -> None:
+        self.rules = rules
+        self._machine = Machine(nodes)
+        self._default = next((each.name for each in rules.partitions.values() if each.default), None)
+        self._lowest_tier = min([each.tier for each in rules.partitions.values()], default=0)
+        self._groups: dict[tuple[str, str, str, str], tuple[Group, ...]] = {}
+        self._eligible: dict[tuple[tuple[str, ...], NodeRanges], NodeRanges] = {}
+        self._fewest: dict[tuple[int, ...], int] = {}
+        self._kinds = sorted({(kind.threads, kind.memory_mb) for kind in nodes})
+
+    def placed(self, job: WorkloadJob) -> WorkloadJob | str:
+        """Return a job with the nodes and the priority of its partitions, or why none of them takes it."""
+        if not self.rules.partitions:
+            return job
+        spec, refusals = job.spec, []
+        names = self._names(job)
+        taking = []
+        for name in names:
+            partition = self.rules.partitions.get(name)
+            refusal = f"there is no partition {name}" if partition is None else self._refusal(partition, spec)
+            if refusal is None and partition is not None:
+                taking.append(partition)
+            else:
+                refusals.append(refusal or "")
+        if not taking:
+            return "; ".join(refusals) if names else "it names no partition, and none is the default"
+        tier = max(partition.tier for partition in taking) - self._lowest_tier
+        spec = spec._replace(eligible=self._nodes_of(taking, spec.eligible), priority=spec.priority + tier * TIER)
+        return job._replace(spec=spec, terms=job.terms._replace(partitions=tuple([each.name for each in taking])))
+
+    def _names(self, job: WorkloadJob) -> tuple[str, ...]:
+        """Return the partitions that a job names, else that of its log, else the default."""
+        if job.terms.partitions:
+            return job.terms.partitions
+        if str(job.partition) in self.rules.partitions:
+            return (str(job.partition),)
+        return () if self._default is None else (self._default,)
+
+    def _refusal(self, partition: Partition, spec: JobSpec) -> str | None:
+        if partition.max_nodes is not None and self.fewest_nodes(spec) > partition.max_nodes:
+            text = f"{self.fewest_nodes(spec)} nodes wanted, a job of partition {partition.name} has"
+            return f"{text} at most {partition.max_nodes}"
+        time_us = spec.estimate_us if spec.limit_us is None else spec.limit_us
+        if partition.max_time_us is not None and time_us > partition.max_time_us:
+            text = f"{time_us // SECOND_US} s wanted, a job of partition {partition.name} has"
+            return f"{text} at most {partition.max_time_us // SECOND_US} s"
+        return None
+
+    def _nodes_of(self, partitions: Sequence[Partition], own: NodeRanges) -> NodeRanges:
+        """Return the nodes of these partitions, of which a job may have only its ``own`` if it names any."""
+        key = (tuple([each.name for each in partitions]), own)
+        found = self._eligible.get(key)
+        if found is None:
+            every = (
+                []
+                if any(not each.nodes for each in partitions)
+                else [span for each in partitions for span in each.nodes]
+            )
+            wanted, mine = (self._nodes(ranges) for ranges in (tuple(every), own))
+            found = self._eligible[key] = ranges_in(wanted & mine, self._machine.nodes) if wanted & mine else own
+        return found
+
+    def _nodes(self, ranges: NodeRanges) -> NodeSet:
+        return self._machine.eligible(_ANY._replace(eligible=ranges))
+
+    def left_of(self, spec: JobSpec, now_us: int) -> JobSpec | None:
+        """Return a job with those of its nodes that reservations leave it if it starts now; None: they leave it no place."""
+        taken = 0
+        for each in self.rules.reservations:
+            if each.forbids(spec, now_us):
+                taken |= self._nodes(each.nodes)
+        if not taken:
+            return spec
+        left = NodeSet(self._machine.eligible(spec) & ~taken)
+        if not left:
+            return None
+        spec = spec._replace(eligible=ranges_in(left, self._machine.nodes))
+        return spec if self._machine.most_processes(spec) >= spec.processes else None
+
+    def next_change_us(self, spec: JobSpec, now_us: int) -> int | None:
+        """Return when further nodes are reserved for a job that has not started by then; None: never."""
+        span_us = spec.estimate_us if spec.limit_us is None else spec.limit_us
+        later = [each.begin_us - span_us + 1 for each in self.rules.reservations if each.begin_us - span_us >= now_us]
+        return min(later, default=None)
+
+    def fewest_nodes(self, spec: JobSpec) -> int:
+        """Return on how many nodes a job runs, at least."""
+        key = (spec.processes, spec.ppn_min, spec.ppn_max, spec.threads_per_process, spec.memory_mb)
+        found = self._fewest.get(key)
+        if found is None:
+            room = max([room_on(spec, threads, threads, memory_mb) for threads, memory_mb in self._kinds], default=0)
+            found = self._fewest[key] = -(-spec.processes // max(1, room))
+        return found
+
+    def amounts(self, spec: JobSpec) -> Amounts:
+        """Return what a job has of what is limited; of nodes the fewest that it can have."""
+        nodes = self.fewest_nodes(spec)
+        gpus = dict(spec.resources).get(GPU, 0) * nodes if spec.resources else 0
+        cpus = nodes * self._machine.depth if spec.exclusive else spec.processes * spec.threads_per_process
+        return Amounts(1, cpus, gpus, nodes)
+
+    def groups(self, job: WorkloadJob) -> tuple[Group, ...]:
+        """Return the groups in which a job counts."""
+        if not self.rules.limits:
+            return ()
+        terms = job.terms
+        partition = next(iter(terms.partitions), "")
+        facts = (job.spec.user, terms.account, terms.qos, partition)
+        found = self._groups.get(facts)
+        if found is None:
+            found = self._groups[facts] = tuple(self._groups_of(*facts))
+        return found
+
+    def _groups_of(self, user: str, account: str, qos: str, partition: str) -> Iterator[Group]:
+        accounts = set(self.accounts_above(account))
+        for number, limit in enumerate(self.rules.limits):
+            if (
+                limit.user in ("", user)
+                and limit.qos in ("", qos)
+                and limit.partition in ("", partition)
+                and (not limit.account or limit.account in accounts)
+            ):
+                yield number, {"user": user, "account": account}.get(limit.each, "")
+
+    def accounts_above(self, account: str) -> Iterator[str]:
+        """Yield an account and its parents."""
+        seen: set[str] = set()
+        while account and account not in seen:
+            seen.add(account)
+            yield account
+            account = self.rules.parents.get(account, "")
+
+    def too_large(self, job: WorkloadJob) -> str | None:
+        """Return why a job can never start within its limits; None if it can."""
+        for number, _ in self.groups(job):
+            limit = self.rules.limits[number]
+            for what, wanted, most in zip(Amounts._fields, self.amounts(job.spec), limit.most, strict=True):
+                if wanted > most:
+                    return f"{wanted} {what} wanted, its limit is {most}"
+        return None
+
+
+def ranges_in(bits: int, nodes: int) -> NodeRanges:
+    """Return the ranges of a set of nodes; of all ``nodes``: none."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    if bits == (1 << nodes) - 1:
+        return ()
+    while bits:
+        skipped = (bits & -bits).bit_length() - 1
+        bits >>= skipped
+        count = (~bits & (bits + 1)).bit_length() - 1
+        found.append((at + skipped, count))
+        at += skipped + count
+        bits >>= count
+    return tuple(found)

@@ -1,0 +1,126 @@
+"""The tables of a site that bind jobs: partitions, accounts, limits; and what a scenario's jobs need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from cosched_emulator.bounds import AtLeastOne, Choice, DurationAboveZero, between
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.limits import UNBOUND, Amounts, Limit, NodeRanges, Partition, Rules
+from cosched_emulator.workload.job import WARNING, Workload
+from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of
+from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common.slurm_notation import ranges_of
+
+EACH: tuple[str, ...] = ("user", "account")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEntry:
+    """A part of the machine with a name, which jobs name; parts may overlap."""
+
+    name: Annotated[str, "its name, as `partition` of jobs has it"]
+    nodes: Annotated[str | None, "its nodes, as `0-15;32`. Where not given: all"] = None
+    max_nodes: Annotated[AtLeastOne | None, "of a job, which is refused where it needs more"] = None
+    max_time_s: Annotated[
+        DurationAboveZero | None, "likewise, of a job's limit, or of its estimate where it has none"
+    ] = None
+    tier: Annotated[
+        Annotated[int, between(0, 65_533, "a whole number")],
+        "its jobs come before those of a lower tier, under a policy that goes by priority",
+    ] = 1
+    default: Annotated[bool, "it is the partition of jobs that name none"] = False
+
+
+@dataclass(frozen=True, slots=True)
+class AccountEntry:
+    """An account, and the one above it, whose limits bind its jobs, too."""
+
+    name: Annotated[str, "its name, as `account` of jobs has it"]
+    parent: Annotated[str, "the account above it"]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitEntry:
+    """At most so much at a time, of the jobs that have all the facts given here."""
+
+    each: Annotated[str | None, Choice(EACH), '`"user"`, `"account"`: of each separately. Else of all together'] = None
+    user: Annotated[str, "of this user's jobs; empty: of any"] = ""
+    account: Annotated[str, "likewise, of this account and those below it"] = ""
+    qos: Annotated[str, "likewise, of this QOS"] = ""
+    partition: Annotated[str, "likewise, of this partition; a job counts in the first that it names"] = ""
+    jobs: Annotated[AtLeastOne | None, "so many jobs at a time; at least one of these four"] = None
+    cpus: Annotated[AtLeastOne | None, "processes times threads of each; of an exclusive job, all of its nodes"] = None
+    gpus: Annotated[AtLeastOne | None, "resources with the name `gpu`, on all nodes of a job"] = None
+    nodes: Annotated[AtLeastOne | None, "nodes, of each job the fewest that it fits on"] = None
+
+
+def build_rules(
+    parts: Sequence[PartitionEntry], accounts: Sequence[AccountEntry], most: Sequence[LimitEntry], nodes: int
+) -> Rules:
+    """Return the tables of a scenario, for a machine of so many nodes. Raises ConfigurationError."""
+    partitions: dict[str, Partition] = {}
+    for number, entry in enumerate(parts):
+        path = f"partitions[{number}]"
+        if entry.name in partitions or not entry.name:
+            raise ConfigurationError(f"{path}.name", "another name for each partition", repr(entry.name))
+        if entry.default and any(partition.default for partition in partitions.values()):
+            raise ConfigurationError(f"{path}.default", "one default partition", "a second one")
+        time_us = None if entry.max_time_s is None else round(entry.max_time_s * SECOND_US)
+        ranges = nodes_of(entry.nodes, nodes, f"{path}.nodes")
+        partitions[entry.name] = Partition(
+            entry.name, ranges, entry.max_nodes, time_us, entry.tier, default=entry.default
+        )
+    parents: dict[str, str] = {}
+    for number, account in enumerate(accounts):
+        if account.name in parents:
+            raise ConfigurationError(f"accounts[{number}].name", "each account once", repr(account.name))
+        parents[account.name] = account.parent
+    limits = tuple([_limit(entry, f"limits[{number}]", partitions) for number, entry in enumerate(most)])
+    return Rules(partitions, parents, limits)
+
+
+def nodes_of(text: str | None, nodes: int, path: str) -> NodeRanges:
+    """Return the ranges of a text; None: all nodes. Raises ConfigurationError."""
+    try:
+        ranges = () if text is None else ranges_of(text)
+    except ValueError as error:
+        raise ConfigurationError(path, str(error), repr(text)) from None
+    if any(first + count > nodes for first, count in ranges):
+        raise ConfigurationError(path, f"nodes from 0 to {nodes - 1}", repr(text))
+    return ranges
+
+
+def _limit(entry: LimitEntry, path: str, partitions: Iterable[str]) -> Limit:
+    most = Amounts(*[UNBOUND if (value := getattr(entry, name)) is None else value for name in Amounts._fields])
+    if most == Amounts():
+        raise ConfigurationError(path, f"at least one of {', '.join(Amounts._fields)}", "none")
+    if entry.partition and partitions and entry.partition not in partitions:
+        raise ConfigurationError.unknown_name(f"{path}.partition", entry.partition, partitions)
+    return Limit(most, entry.each or "", entry.user, entry.account, entry.qos, entry.partition)
+
+
+def binds(workload: Workload) -> bool:
+    """Return whether any job of a workload waits for anything but the scheduler."""
+    jobs = columns_of(workload.jobs)
+    return jobs.knows(jobs.cancel_us) or any(jobs.says(name) for name in ("after", "delay_us", "at_once"))
+
+
+def unknown_partitions(workload: Workload, rules: Rules) -> str | None:
+    """Return a warning of jobs that name partitions that there are not; None: no job does."""
+    jobs = columns_of(workload.jobs)
+    if not rules.partitions or not jobs.says("partitions"):
+        return None
+    unknown = sorted({name for names in set(jobs.each(jobs.partitions)) for name in names} - rules.partitions.keys())
+    named = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
+    text = f"{WARNING}no [[partitions]] has the names that jobs give: {named}; jobs that give no other are refused"
+    return text if unknown else None
+
+
+def named_by_others(jobs: Jobs) -> frozenset[int]:
+    """Return the jobs that others wait for."""
+    return (
+        frozenset({job for after in jobs.each(jobs.after) for _, job in after}) if jobs.says("after") else frozenset()
+    )

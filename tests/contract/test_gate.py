@@ -1,0 +1,121 @@
+"""The gate in virtual time: whatever a site forbids happens under no policy, and a scheduler that restarts decides the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from tests.contract.links import ShadowLink
+from tests.reference.site_rules import check_site
+
+from cosched_emulator import prepare
+from cosched_emulator.couplings.link import DirectLink
+from cosched_emulator.run.build import build_agenda, build_manager
+from cosched_emulator.run.loop import Simulation
+from cosched_emulator.scenario.limits import NO_RULES, Rules
+from cosched_plugin.config import choose
+
+JOBS: Final = 60
+POLICIES: Final = ("fcfs", "easy", "sjbf", "pss", "conservative", "rua")
+
+
+def site(seed: int, folder: Path) -> dict[str, Any]:
+    """Return a small random site, with a side file of what binds its jobs."""
+    random = Random(seed)
+    nodes, cores = random.randint(4, 12), random.choice((2, 4, 8))
+    log = [f"; MaxProcs: {nodes * cores}"]
+    rows = ["job,partition,qos,account,after,begin_s,cancel_s,array,at_once,ppn,memory_mb,priority"]
+    at_s = 0
+    for job in range(1, JOBS + 1):
+        at_s += random.choice((0, 0, 20, 300))
+        run_s = random.randint(1, 3000)
+        wide = random.random() < 0.3
+        processes = random.randint(1, nodes // 2) if wide else random.randint(1, cores)
+        estimate_s = run_s * random.randint(1, 3) + 60
+        user = random.randint(1, 4)
+        log.append(f"{job} {at_s} -1 {run_s} {processes} -1 -1 {processes} {estimate_s} -1 1 {user} 1 1 -1 -1 -1 -1")
+        partition = random.choice(("", "long", "short", "short;long"))
+        others = ";".join(
+            f"{random.choice(('afterok', 'afterany', 'afternotok', 'after'))}:{random.randint(1, job - 1)}"
+            for _ in range(random.choice((0, 0, 0, 0, 1, 2)) if job > 1 else 0)
+        )
+        array = random.choice(("", "", 1, 2))
+        rows.append(
+            f"{job},{partition},{random.choice(('', 'normal', 'high'))},{random.choice(('', 'physics', 'optics'))},{others},"
+            f"{random.choice(('', '', '', 500))},{random.choice(('', '', '', 400))},{array},{array and 2},"
+            f"{1 if wide else cores},{random.choice((0, 10, 60))},{random.randint(0, 3)}"
+        )
+    (folder / "jobs.swf").write_text("\n".join(log) + "\n")
+    (folder / "facts.csv").write_text("\n".join(rows) + "\n")
+    limits: list[dict[str, Any]] = [
+        {"each": "user", "jobs": random.randint(1, 4)},
+        {"qos": "high", "each": "user", "cpus": random.randint(cores, 3 * cores)},
+        {"account": "physics", "nodes": random.randint(nodes // 2, nodes)},
+        {"partition": "short", "cpus": random.randint(cores, 4 * cores)},
+        {"user": "1", "qos": "normal", "jobs": 1},
+    ]
+    return {
+        "seed": seed,
+        "requeue": True,
+        "cluster": {"nodes": nodes, "preset": f"1x{cores}x1", "memory_mb": 200},
+        "workload": {"swf": str(folder / "jobs.swf"), "annotations": str(folder / "facts.csv")},
+        "partitions": [
+            {"name": "long", "nodes": f"0-{nodes - 2}", "default": True},
+            {"name": "short", "nodes": f"{nodes // 2}-{nodes - 1}", "max_time_s": 9000.0, "tier": 2},
+        ],
+        "accounts": [{"name": "optics", "parent": "physics"}],
+        "limits": random.sample(limits, random.randint(1, len(limits))),
+        "script": [*happenings(random, nodes)],
+    }
+
+
+def happenings(random: Random, nodes: int) -> Iterator[dict[str, Any]]:
+    """Yield drains, reservations and cancellations."""
+    for do in random.sample(("drain-nodes", "reserve", "reserve", "cancel-pending", "fail-node"), 3):
+        at_s = float(random.randint(100, 12_000))
+        match do:
+            case "cancel-pending":
+                yield {"at_s": at_s, "do": do, "job": random.randint(1, JOBS)}
+            case "fail-node":
+                yield {"at_s": at_s, "do": do, "node": random.randrange(nodes)}
+                yield {"at_s": at_s + 500, "do": "return-node", "node": random.randrange(nodes)}
+            case _:
+                first = random.randrange(nodes)
+                some = {"nodes": f"{first}-{random.randrange(first, nodes)}"} if random.random() < 0.7 else {}
+                yield {"at_s": at_s, "do": do, "until_s": at_s + random.randint(1, 8000), **some}
+
+
+SEEDS: Final = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_schedule_has_what_the_site_forbids(policy: str, seed: int, tmp_path: Path) -> None:
+    prepared = prepare(site(seed, tmp_path))
+    manager = build_manager(prepared)
+    choice = choose(policy)
+    link = ShadowLink(DirectLink(choice.scheduler), choice.scheduler)
+    records = Simulation(manager, build_agenda(prepared, manager), link).run()
+    assert check_site(prepared, records) > JOBS // 3
+    assert manager.refused == 0
+    assert not manager.running
+    assert link.restarts > 1
+
+
+@pytest.mark.parametrize("without", [name for name in Rules._fields if name != "parents"])
+def test_the_checker_finds_what_is_broken_without_one_of_the_rules(without: str, tmp_path: Path) -> None:
+    broken = 0
+    for seed in range(5):
+        prepared = prepare(site(seed, tmp_path))
+        lax = replace(prepared, rules=prepared.rules._replace(**{without: NO_RULES._asdict()[without]}))
+        manager = build_manager(lax)
+        records = Simulation(manager, build_agenda(lax, manager), DirectLink(choose("easy").scheduler)).run()
+        try:
+            check_site(prepared, records)
+        except AssertionError:
+            broken += 1
+    assert broken > 1

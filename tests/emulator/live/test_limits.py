@@ -1,0 +1,141 @@
+"""Partitions and limits of a live manager: who is told, in which order, with which reason; and what users say of their jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.emulator.live.test_submission import reasons, told_jobs
+from tests.emulator.live.test_views import SECOND, Site, begin, submit
+from tests.emulator.parts import manager, node_class
+from tests.runs import run_on
+
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.watched import REASONS
+from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.contended_nodes import NoContention
+from cosched_emulator.manager.gate import Gate
+from cosched_emulator.scenario.limits import NO_RULES, UNBOUND, Amounts, Binding, Limit, Partition, Rules
+from cosched_emulator.users.requests import CancelJobs, Dependency, HoldJobs, Refused, ReleaseJobs, Requester, Target
+
+ANN, BOB = Requester("ann", operator=False), Requester("bob", operator=False)
+
+
+class Bound(Site):
+    """A live manager of four nodes of four cores with rules, and two GPUs on each of the last two."""
+
+    def __init__(self, *limits: Limit, partitions: tuple[Partition, ...] = (), parents: dict[str, str] | None = None):
+        super().__init__()
+        nodes = (node_class(2, 4), node_class(2, 4)._replace(resources=(("gpu", 2), ("gpu:a100", 2))))
+        inner = manager(*nodes, model=NoContention())
+        rules = Rules({each.name: each for each in partitions}, parents or {}, limits)
+        agenda = Agenda(inner, gate=Gate(inner, Binding(rules, nodes)))
+        self.live = LiveManager(inner, agenda, 1, self.books.ended_state, self.books.tasks)
+
+
+@pytest.mark.parametrize(
+    ("limit", "facts", "reason"),
+    [
+        ({"each": "user", "jobs": 1}, {}, "AssocMaxJobsLimit"),
+        ({"user": "ann", "cpus": 5}, {}, "AssocGrpCpuLimit"),
+        ({"account": "physics", "nodes": 1}, {"account": "optics"}, "AssocGrpNodeLimit"),
+        ({"account": "physics", "gpus": 3}, {"account": "optics", "resources": (("gpu", 2),)}, "AssocGrpGRES"),
+        ({"qos": "high", "jobs": 1}, {"qos": "high"}, "QOSGrpJobsLimit"),
+        ({"qos": "high", "each": "user", "jobs": 1}, {"qos": "high"}, "QOSMaxJobsPerUserLimit"),
+        ({"qos": "high", "each": "account", "cpus": 7}, {"qos": "high", "account": "optics"}, "MaxCpuPerAccount"),
+        ({"partition": "all", "each": "user", "nodes": 1}, {}, "QOSMaxNodePerUserLimit"),
+    ],
+)
+def test_a_job_beyond_a_limit_waits_with_slurms_reason(
+    limit: dict[str, Any], facts: dict[str, Any], reason: str
+) -> None:
+    most = Amounts(*[limit.pop(name, UNBOUND) for name in Amounts._fields])
+    everywhere = Partition("all", default=True)
+    site = Bound(Limit(most, **limit), partitions=(everywhere,), parents={"optics": "physics"})
+    for _ in range(3):
+        site.do(submit(4, **facts), who=ANN)
+    site.do(submit(4), who=BOB)
+    assert reasons(site)[1] == "Resources"
+    assert [reasons(site)[job] for job in (2, 3)] == [reason, reason]
+    assert reason in REASONS
+    others = "Resources" if limit.get("partition") != "all" else reasons(site)[4]
+    assert reasons(site)[4] == others
+    site.do(CancelJobs((Target(1),)))
+    assert [reasons(site)[job] for job in (2, 3)] == ["Resources", reason]
+    site.live.check()
+
+
+def test_who_waits_goes_on_by_priority_and_what_does_not_fit_is_passed_over() -> None:
+    site = Bound(Limit(Amounts(cpus=8), each="user"))
+    for cpus, priority in ((8, 0), (6, -1), (3, -2), (2, -3), (4, -1)):
+        site.do(submit(cpus, priority=priority), who=ANN)
+    assert told_jobs(site) == [1]
+    site.live.answer(0, 1, ())
+    site.do(HoldJobs((Target(5),)), who=ANN)
+    site.do(CancelJobs((Target(1),)), who=ANN)
+    assert told_jobs(site) == [2, 4]  # 3 and 5 have no room beside 2; 5 is held
+    site.live.answer(0, 2, ())
+    site.do(CancelJobs((Target(2),)), who=ANN)
+    site.do(ReleaseJobs((Target(5),)), who=ANN)
+    assert reasons(site) == {3: "Resources", 4: "Resources", 5: "AssocGrpCpuLimit"}
+    site.live.check()
+
+
+def test_a_requeued_job_keeps_its_place_and_its_end_lets_the_next_one_in_at_once() -> None:
+    site = Bound(Limit(Amounts(jobs=1), each="user"))
+    site.do(submit(run_s=5), who=ANN)
+    site.do(submit(), who=ANN)
+    site.start(0, begin(1, run_on(0, 1, 1, 1)))
+    site.advance(5)
+    batch = site.live.batch()
+    assert batch is not None
+    assert [type(event).__name__ for event in batch[2]] == ["JobEnded", "JobSubmitted"]
+
+
+def test_dependencies_by_state_and_on_a_start() -> None:
+    site = Bound()
+    site.do(submit(run_s=5, exit_code=1), 0)
+    for kind in ("after", "afterany", "afternotok", "afterok"):
+        site.do(submit(after=(Dependency(kind, 1),)), 0)
+    assert list(reasons(site).values()) == ["Resources", *["Dependency"] * 4]
+    site.start(0, begin(1, run_on(0, 1, 1, 1)))
+    assert reasons(site)[2] == "Resources"
+    site.advance(5)
+    assert [reasons(site).get(job) for job in (3, 4, 5)] == ["Resources", "Resources", None]
+    assert site.books.ended_state(5) == "CANCELLED"
+    refused = site.live.command(6 * SECOND, ANN, submit(after=(Dependency("afterok", 1),)))
+    assert isinstance(refused, Refused)
+    assert refused.text == "job 1 has ended FAILED: afterok can never hold"
+
+
+def test_partitions_become_nodes_and_a_part_of_the_priority() -> None:
+    short = Partition("short", ((2, 2),), max_nodes=1, max_time_us=3600 * SECOND, tier=3)
+    site = Bound(partitions=(Partition("long", ((0, 3),), default=True), short))
+    site.do(submit(4, priority=-7), who=ANN)
+    site.do(submit(4, partitions=("short",)), who=ANN)
+    site.do(submit(4, partitions=("short", "long")), who=ANN)
+    jobs = [site.live.manager.pending[job].job for job in (1, 2, 3)]
+    assert [job.spec.eligible for job in jobs] == [((0, 3),), ((2, 2),), ()]
+    assert [job.spec.priority >> 34 for job in jobs] == [-1, 2, 2]
+    assert [job.terms.partitions for job in jobs] == [("long",), ("short",), ("short", "long")]
+    for request, text in (
+        (submit(4, partitions=("huge",)), "there is no partition huge"),
+        (submit(8, partitions=("short",)), "2 nodes wanted, a job of partition short has at most 1"),
+        (submit(1, limit_s=7200, partitions=("short",)), "7200 s wanted, a job of partition short has at most 3600 s"),
+        (submit(16), "16 processes wanted, the machine holds 12 of this kind"),
+    ):
+        refused = site.live.command(0, ANN, request)
+        assert isinstance(refused, Refused)
+        assert refused.text == text
+
+
+def test_a_job_that_is_larger_than_its_limit_is_refused() -> None:
+    site = Bound(Limit(Amounts(gpus=2), each="user"))
+    refused = site.live.command(0, ANN, submit(8, ppn_max=4, resources=(("gpu:a100", 1), ("gpu", 2))))
+    assert isinstance(refused, Refused)
+    assert refused.text == "4 gpus wanted, its limit is 2"
+
+
+def test_rules_that_bind_nothing_are_the_default() -> None:
+    assert Rules() == NO_RULES
+    assert Binding(NO_RULES, (node_class(2, 4),)).rules.limits == ()
