@@ -255,6 +255,7 @@ def _with_drawn_usage(
 def import_log(
     sacct: str | None = option("--sacct FILE", "What sacct -P or sacct --json printed.", click.Path()),
     out: str | None = option("--out DIR", "Folder to write: trace.swf, jobs.csv, scenario.toml.", click.Path()),
+    facts: tuple[str, ...] = option("--facts FILE", "What scontrol show or sacctmgr show printed; may be repeated."),
     partitions: tuple[str, ...] = option("--partition NAME", "Only jobs of this partition; may be repeated."),
     time_zone: str | None = option(
         "--time-zone ZONE", "Of times that name none, such as Europe/Athens.  [default: UTC]"
@@ -272,13 +273,14 @@ def import_log(
     force: bool = option("--force", "Overwrite files that exist."),
     as_json: bool = option("--json", "Print JSON."),
 ) -> None:
-    """Make a log of Slurm's accounting; without options, print the command that dumps it."""
+    """Make a log of Slurm's accounting; without options, print the commands that dump it, and the site's facts."""
     from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
+    from cosched_emulator.workload.sacct.site_facts import COMMANDS
     from cosched_plugin.common.sacct_rows import COMMAND
 
     if sacct is None:
         _refuse(given_options(), "no --sacct FILE")
-        say(COMMAND)
+        say("\n".join((COMMAND, *COMMANDS)))
         return
     if out is None:
         raise click.UsageError("--sacct FILE needs --out DIR")
@@ -292,6 +294,7 @@ def import_log(
         anonymous=anonymise,
         force=force,
         memory_mb=memory_mb,
+        facts=facts,
     )
     report = import_dump(sacct, out, options)
     if as_json:

@@ -4,7 +4,8 @@ A job that was requeued has a row for each time it ran, each with a submission o
 was, and runs as long as the last. What the earlier ones used is lost work, which is counted.
 
 A job comes when it was first *eligible*: while it waits for a dependency, a moment or its user, no scheduler may start it. These
-moments are the log's: a policy that runs the dependency earlier does not have the job come earlier.
+moments are the log's: a policy that runs the dependency earlier does not have the job come earlier. A *bound* job, as an import with a
+site's facts has it, comes when it was submitted where its submission tells what it waits for: a scenario holds it for that reason.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ BEGIN = "jobs that waited for a moment (--begin)"
 HELD = "jobs that were held, by their user or an operator"
 THROTTLED = "tasks of arrays with %N: more than N of one array may run at once"
 OTHERWISE = "jobs that were eligible later than submitted, for a reason that the dump does not tell"
+CANCELLED_PENDING = (
+    "jobs that were cancelled while they waited: cancelled then, unless they have started; their run times are guessed"
+)
+LOST_TASKS = "rows of tasks of arrays that were cancelled while they waited: dropped"
 ODD_ELIGIBLE = "jobs that were eligible before they were submitted, or after they started: taken as then"
 
 _AGAIN: Final = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "RESIZING"})
@@ -59,27 +64,47 @@ _WAITED: Final = tuple(
     )
 )
 _AT_ONCE: Final = re.compile(r"\s(?:-a ?|--array[= ])[0-9,:-]+%[0-9]", re.ASCII)
+_DEPENDS: Final = re.compile(r"\s(?:-d ?|--dependency[= ])(\S+)", re.ASCII)
+_ON: Final = re.compile(r"(after(?:any|ok|notok)?):([0-9_:+]+)", re.ASCII)
 _RANGE: Final = re.compile(r"(?:--array[= ]|-a ?)([0-9][0-9,:%-]*)", re.ASCII)
 
 
+class Bound(NamedTuple):
+    """What a job waits for before any scheduler may start it. Spans in seconds since it comes."""
+
+    after: tuple[tuple[str, str], ...] = ()  # (`after` or `afterany`, Slurm's number of a job)
+    begin_s: int = 0
+    cancel_s: int | None = None  # it was cancelled then, while it waited
+    array: int = 0
+    at_once: int = 0  # tasks of the array; 0: all
+
+
 class LoggedJob(NamedTuple):
-    """A job that ran. Times in seconds; ``submit_s`` since 1970."""
+    """A job that ran, or (``bound.cancel_s``) never did. Times in seconds; ``submit_s`` since 1970."""
 
     row: SacctRow  # of the last run
     first: SacctRow  # of the first one, which may be the same
     submit_s: int  # when it comes: when it was eligible, or submitted if that is asked for
     run_s: int
     lost_s: int  # of earlier runs
+    bound: Bound = Bound()
 
     @property
-    def wait_s(self) -> int:
-        """Return the time from when it comes to the last start."""
-        return max(0, (self.row.start_s or 0) - self.submit_s)
+    def ran(self) -> bool:
+        """Tell whether it ran."""
+        return self.bound.cancel_s is None
+
+    @property
+    def wait_s(self) -> int | None:
+        """Return the time from when it comes to the last start; None if it never started."""
+        return max(0, (self.row.start_s or 0) - self.submit_s) if self.ran else None
 
     @property
     def nodes(self) -> int:
         """Return the number of its nodes; 0 where neither their names nor their number is told."""
-        return self.row.nodes if self.row.node_list in UNNAMED else count_nodes(self.row.node_list)
+        if self.row.node_list not in UNNAMED:
+            return count_nodes(self.row.node_list)
+        return self.row.nodes if self.ran else self.row.requested.get("node", 1)
 
     @property
     def status(self) -> int:
@@ -95,21 +120,30 @@ class Imported(NamedTuple):
     remarks: tuple[str, ...]  # what no count says
 
 
-def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = False) -> Imported:
-    """Return the jobs of some partitions that ran to their end; of all partitions where none is named."""
+def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = False, bound: bool = False) -> Imported:
+    """Return the jobs of some partitions that ran to their end; of all partitions where none is named.
+
+    ``bound``: each with what it waited for, and also those that were cancelled while they waited.
+    """
     counts = Counter(dump.counts)
-    runs = [job for rows in _by_job(dump.rows, partitions, counts) if (job := _job(rows, counts)) is not None]
-    found = [job._replace(submit_s=_comes(job, counts, as_submitted=as_submitted)) for job in runs]
+    of_jobs = [*_by_job(dump.rows, partitions, counts)]
+    runs = [job for rows in of_jobs if (job := _job(rows, counts)) is not None]
+    comes = [_comes(job, counts, as_submitted=as_submitted) for job in runs]
+    found = [job._replace(submit_s=submit_s) for job, submit_s in zip(runs, comes, strict=True)]
+    if bound:
+        runs += _cancelled(of_jobs, runs, counts)
+        known = _numbers(runs)
+        found = [_bound(job, known, as_submitted=as_submitted) for job in runs]
     found.sort(key=lambda job: job.submit_s)  # equal times as in the file
     counts[TWICE] = len(found) - len({job.row.number for job in found})
     counts[VANISHED] = _vanished(dump.rows, partitions)
     for job in found:
         _count_guesses(job, counts)
     used_s = sum(row.cpu_s for row in dump.rows if "." in row.label and not row.label.endswith((".batch", ".extern")))
-    held_s = sum(job.run_s * job.row.cpus for job in found)
+    held_s = sum(job.run_s * job.row.cpus for job in found if job.ran)
     lost_s = sum(job.lost_s * job.row.cpus for job in found)
     remarks = list(_by_partition(found))
-    remarks.append(_arrivals(runs, found, dump.missing, as_submitted=as_submitted))
+    remarks.append(_arrivals(runs, found, dump.missing, as_submitted=as_submitted, bound=bound))
     if lost_s:
         remarks.append(f"earlier runs of requeued jobs used {_hours(lost_s)} that the log does not have")
     if counts[STEPS] and used_s:
@@ -122,7 +156,7 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = 
 
 
 def _arrivals(
-    runs: Sequence[LoggedJob], found: Sequence[LoggedJob], missing: Sequence[str], *, as_submitted: bool
+    runs: Sequence[LoggedJob], found: Sequence[LoggedJob], missing: Sequence[str], *, as_submitted: bool, bound: bool
 ) -> str:
     """Return in words when jobs come."""
     if as_submitted:
@@ -130,6 +164,9 @@ def _arrivals(
     if "Eligible" in missing:
         return "jobs come as submitted: the dump does not say when they were eligible"
     late_s = sum(job.submit_s for job in found) - sum(job.submit_s for job in runs)
+    if bound:
+        why = "where nothing tells what they waited for before they were eligible"
+        return f"jobs come when they were submitted, and in all {late_s / 3600:,.1f} h later {why}"
     return f"jobs come when they are eligible, in all {late_s / 3600:,.1f} h after their submission (--as-submitted: at that)"
 
 
@@ -210,6 +247,78 @@ def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
         elif eligible_s > submit_s and not throttled:
             counts[OTHERWISE] += 1
     return submit_s if as_submitted else eligible_s
+
+
+# What bound a job.
+
+
+def _cancelled(
+    of_jobs: Sequence[Sequence[SacctRow]], runs: Sequence[LoggedJob], counts: Counter[str]
+) -> Iterator[LoggedJob]:
+    """Yield the jobs that were cancelled while they waited, with run times as a part of their limits as those of others."""
+    limited = [(job.run_s, 60 * job.row.limit_min) for job in runs if job.row.limit_min]
+    part = sum(run_s for run_s, _ in limited) / max(1, sum(limit_s for _, limit_s in limited))
+    for *earlier, row in of_jobs:
+        if row.state != "CANCELLED" or earlier or row.end_s is None or not (row.start_s is None or _never_ran(row)):
+            continue
+        counts[NEVER_RAN] -= 1
+        if "[" in row.label:
+            counts[LOST_TASKS] += 1
+            continue
+        counts[CANCELLED_PENDING] += 1
+        run_s = max(1, round(part * 60 * row.limit_min)) if row.limit_min else 3_600
+        yield LoggedJob(row, row, row.submit_s, run_s, 0, Bound(cancel_s=max(0, row.end_s - row.submit_s)))
+
+
+def _numbers(jobs: Iterable[LoggedJob]) -> Mapping[str, list[str]]:
+    """Return Slurm's numbers of jobs by what a dependency may call them: a number, a task, or an array as a whole."""
+    known: dict[str, list[str]] = {}
+    for job in jobs:
+        number, label = job.row.number, job.row.label
+        for name in {number, label, label.partition("_")[0]}:
+            known.setdefault(name, []).append(number)
+    return known
+
+
+def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: bool) -> LoggedJob:
+    """Return a job with what it waited for; it comes later than it was submitted only where nothing tells that."""
+    first, row = job.first, job.row
+    submit_s, command = job.submit_s, first.command
+    eligible_s = max(submit_s, min(first.eligible_s or submit_s, row.start_s or row.end_s or submit_s))
+    found = TASKS.fullmatch(first.label)
+    array = int(found[1]) if found else 0
+    listed = _RANGE.search(command) if array else None
+    at_once = first.at_once or _at_once(listed[1] if listed else "")
+    after, begin_s = _after(command, known), 0
+    if not after and eligible_s > submit_s and not as_submitted:
+        if any(said == BEGIN and option.search(command) for said, _, option in _WAITED):
+            begin_s = eligible_s - submit_s
+        elif not at_once:
+            submit_s = eligible_s
+    cancel_s = None if job.ran else max(0, (row.end_s or submit_s) - submit_s)
+    return job._replace(submit_s=submit_s, bound=Bound(after, begin_s, cancel_s, array if at_once else 0, at_once))
+
+
+def _at_once(tasks: str) -> int:
+    try:
+        return tasks_in(tasks)[1]
+    except ValueError:  # what looks like a range there may be an argument of the user's program
+        return 0
+
+
+# The log shows that a job's dependencies were met, so it only waits for the ends of others, in whatever state.
+def _after(command: str, known: Mapping[str, Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """Return the jobs of the log that a job waited for, by its submission; none where it tells others than all of these."""
+    told = _DEPENDS.search(command)
+    found: list[tuple[str, str]] = []
+    for term in told[1].split(",") if told else ():
+        on = _ON.fullmatch(term)
+        if on is None:
+            return ()
+        kind = "after" if on[1] == "after" else "afterany"
+        for name in on[2].split(":"):
+            found += [(kind, number) for number in known.get(name.partition("+")[0], ())]
+    return tuple(dict.fromkeys(found))
 
 
 def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:

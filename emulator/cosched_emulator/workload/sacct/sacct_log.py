@@ -21,6 +21,8 @@ from cosched_emulator.workload.job import NO_EPOCH, Epoch
 from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TOLD_OF_JOBS, TWICE, LoggedJob, jobs_of, unmodelled
 from cosched_emulator.workload.sacct.sacct_machine import machine_of
 from cosched_emulator.workload.sacct.sacct_sharing import Sharing, sharing_of
+from cosched_emulator.workload.sacct.site_facts import Facts, read_facts
+from cosched_emulator.workload.sacct.site_scenario import COLUMNS, SiteScenario, site_scenario
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US
@@ -54,6 +56,7 @@ class ImportOptions(NamedTuple):
     skip_bad_rows: bool = False  # leave them out; else the first is an error
     force: bool = False  # overwrite files
     memory_mb: int | None = None  # of every node; None: the most that jobs held
+    facts: tuple[str, ...] = ()  # files that say what the site is like
 
 
 class ImportReport(NamedTuple):
@@ -70,6 +73,7 @@ class ImportReport(NamedTuple):
     unmodelled: tuple[str, ...]  # what bound jobs, and is not in the scenario
     counts: Mapping[str, int]
     remarks: tuple[str, ...]
+    told: bool = False  # whether the site says what its nodes are like
 
     @property
     def machine(self) -> str:
@@ -81,7 +85,8 @@ class ImportReport(NamedTuple):
     def lines(self) -> Iterator[str]:
         """Yield one line of text for each fact."""
         yield f"{self.rows} rows, {self.jobs} jobs"
-        yield f"machine, guessed from where jobs ran: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
+        told = "as the site tells" if self.told else "guessed from where jobs ran"
+        yield f"machine, {told}: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
         yield from self.guessed()
         yield from self.of_sharing()
         yield from self.counted()
@@ -103,8 +108,8 @@ class ImportReport(NamedTuple):
 
     @property
     def differ(self) -> bool:
-        """Tell whether nodes differ."""
-        return len(self.classes) > 1
+        """Tell whether nodes have a file of their own."""
+        return self.told or len(self.classes) > 1
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -118,32 +123,60 @@ class ImportReport(NamedTuple):
 
 def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportReport:
     """Make the folder ``out`` from a dump; raises InputError for a dump without jobs, and for files that exist."""
+    facts = read_facts(options.facts, options.time_zone) if options.facts else None
     dump = read_dump(file, options.time_zone, skip_bad_rows=options.skip_bad_rows)
-    found = jobs_of(dump, options.partitions, as_submitted=options.as_submitted)
-    if not found.jobs:
+    found = jobs_of(dump, options.partitions, as_submitted=options.as_submitted, bound=facts is not None)
+    ran = [job for job in found.jobs if job.ran]
+    if not ran:
         what = "; ".join(f"{count} {text}" for text, count in found.counts.items()) or "no rows"
         place = f" in {', '.join(options.partitions)}" if options.partitions else ""
         raise InputError(file, f"at least one job{place} that ran to its end", what, hint=HINT)
-    machine = machine_of(dump.rows, found.jobs, options.partitions)
+    names = _Names()
+    site = None if facts is None else _site(facts, found.jobs, names, options)
+    machine = machine_of(dump.rows, ran, options.partitions)
     cores: Counter[int] = Counter()
-    for nodes, cpus in machine.classes:
-        cores[-(-cpus // options.threads_per_core)] += nodes
+    if site is not None and site.classes:
+        classes = site.classes
+        for nodes, size in classes:
+            cores[size] += nodes
+    else:
+        for nodes, cpus in machine.classes:
+            cores[-(-cpus // options.threads_per_core)] += nodes
+        classes = tuple((nodes, size) for size, nodes in sorted(cores.items()))
     layouts, guessed = _layouts(found.jobs, cores, options.threads_per_core)
+    told = site is not None and bool(site.classes)
+    untold = unmodelled(ran, found.counts, len(cores)) if site is None else site.unmodelled
     report = ImportReport(
         len(dump.rows),
         len(found.jobs),
-        machine.nodes,
+        sum(cores.values()),
         max(cores),
-        tuple((nodes, size) for size, nodes in sorted(cores.items())),
-        tuple(machine.guesses()),
+        classes,
+        () if told else tuple(machine.guesses()),
         f"jobs had all CPUs of their nodes for {100 * machine.whole:.0f} % of the node time, which decides the policy's shape",
-        sharing_of(found.jobs, machine.wholly, options.threads_per_core, options.memory_mb),
-        tuple(unmodelled(found.jobs, found.counts, len(cores))),
+        sharing_of(ran, machine.wholly, options.threads_per_core, options.memory_mb),
+        tuple(untold),
         {**found.counts, **guessed},
         (*found.remarks, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,))),
+        told,
     )
-    _write(Path(out), found.jobs, layouts, report, options, "nodes" if machine.whole >= _MOSTLY else "threads")
+    shape = "nodes" if machine.whole >= _MOSTLY else "threads"
+    _write(Path(out), found.jobs, layouts, report, options, shape, names, site)
     return report
+
+
+def _site(facts: Facts, jobs: Sequence[LoggedJob], names: _Names, options: ImportOptions) -> SiteScenario:
+    """Return what the scenario has of a site's facts; in an anonymous one, partitions, accounts and QOS are numbers, too."""
+
+    def name_of(kind: str, name: str) -> str:
+        return f"{kind}{names.number(kind, name)}" if options.anonymous else name
+
+    def user_of(name: str) -> str:
+        return str(names.number("user", name))
+
+    for job in jobs:  # users are numbered as they come, also where a site tells of others
+        names.number("user", job.row.user)
+    return site_scenario(facts, jobs, name_of, user_of, options.threads_per_core)
 
 
 class _Layout(NamedTuple):
@@ -178,16 +211,17 @@ def _write(
     report: ImportReport,
     options: ImportOptions,
     shape: str,
+    names: _Names,
+    site: SiteScenario | None,
 ) -> None:
-    names = _Names()
-    rows = list(_rows(jobs, layouts, names, report, options))
-    annotations = [_COLUMNS, *(text for _, text in rows if text)]
+    rows = list(_rows(jobs, layouts, names, report, options, site))
+    annotations = [",".join((_COLUMNS, *(COLUMNS if site else ()))), *(text for _, text in rows if text)]
     parts = {TRACE: [*_header(jobs, report, options), *(row for row, _ in rows)]}
     if len(annotations) > 1:  # a side file without rows is an error
         parts[ANNOTATIONS] = annotations
-    parts[SCENARIO] = [*_scenario(report, options, shape, annotated=len(annotations) > 1)]
+    parts[SCENARIO] = [*_scenario(report, options, shape, site, annotated=len(annotations) > 1)]
     if report.differ:
-        parts[MACHINE] = [*_machine(report)]
+        parts[MACHINE] = [*(site.machine if site is not None and report.told else _machine(report))]
     make_folder(folder)
     if not options.anonymous:
         with new_text_file(folder / NAMES, force=options.force) as stream:
@@ -198,9 +232,11 @@ def _write(
             stream.writelines(f"{line}\n" for line in lines)
 
 
-def _scenario(report: ImportReport, options: ImportOptions, shape: str, *, annotated: bool) -> Iterator[str]:
+def _scenario(
+    report: ImportReport, options: ImportOptions, shape: str, site: SiteScenario | None, *, annotated: bool
+) -> Iterator[str]:
     """Yield the lines of the scenario; what is a guess has a comment."""
-    guessed = f"# guessed: {'; '.join(report.guesses)}"
+    guessed = "# as the site tells" if report.told else f"# guessed: {'; '.join(report.guesses)}"
     yield from (f"# {_UNMODELLED}{text}" for text in report.unmodelled)
     yield "[cluster]"
     if report.differ:
@@ -217,8 +253,12 @@ def _scenario(report: ImportReport, options: ImportOptions, shape: str, *, annot
     if annotated:
         yield f'annotations = "{ANNOTATIONS}"'
     yield from ("minimum_estimate_s = 0.0", "log_memory = false", "", "[policy]")
-    yield 'preset = "easy"  # guessed: a dump does not say how its scheduler plans'
-    yield f'shape = "{shape}"  # guessed: {report.shared}'
+    if site is not None and site.policy:
+        yield from site.policy
+    else:
+        yield 'preset = "easy"  # guessed: a dump does not say how its scheduler plans'
+        yield f'shape = "{shape}"  # guessed: {report.shared}'
+    yield from () if site is None else site.tables
 
 
 def _cores_of(options: ImportOptions) -> str:
@@ -288,20 +328,28 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
 
 
 def _rows(
-    jobs: Sequence[LoggedJob], layouts: Sequence[_Layout], names: _Names, report: ImportReport, options: ImportOptions
+    jobs: Sequence[LoggedJob],
+    layouts: Sequence[_Layout],
+    names: _Names,
+    report: ImportReport,
+    options: ImportOptions,
+    site: SiteScenario | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield the row of each job in the log, and its line of annotations, empty if they say nothing; numbered anew or by Slurm."""
     zero_s = jobs[0].submit_s
     anew = TWICE in report.counts or options.anonymous or not all(job.row.number.isdecimal() for job in jobs)
     flags = zip(report.sharing.exclusive, report.sharing.large, strict=True)
-    for place, (job, layout, own) in enumerate(zip(jobs, layouts, flags, strict=True), 1):
+    numbers = {job.row.number: place if anew else int(job.row.number) for place, job in enumerate(jobs, 1)}
+    for place, (job, layout) in enumerate(zip(jobs, layouts, strict=True), 1):
         row = job.row
+        exclusive, large = next(flags) if job.ran else (False, False)
         limit_s = 60 * row.limit_min if row.limit_min is not None else max(options.default_estimate_s, job.run_s)
         number = place if anew else int(row.number)
+        wait_s = job.wait_s
         text = format_row(
             number,
             (job.submit_s - zero_s) * SECOND_US,
-            wait_us=job.wait_s * SECOND_US,
+            wait_us=None if wait_s is None else wait_s * SECOND_US,
             run_us=job.run_s * SECOND_US,
             processes=-(-(row.asked or row.cpus) // options.threads_per_core),
             allocated=layout.cores,
@@ -312,5 +360,8 @@ def _rows(
             queue=names.number("partition", row.partition),
         )
         per_node = str(layout.per_node) if layout.per_node and layout.cores > 1 else ""
-        said = (per_node, *("yes" * flag for flag in own))
-        yield text, f"{number},,,,,,,,,{','.join(said)}" if any(said) else ""
+        cells = [per_node, "yes" * exclusive, "yes" * (large and site is None)]  # its memory says so where it is told
+        if site is not None:
+            after = ";".join([f"{kind}:{numbers[other]}" for kind, other in job.bound.after if other in numbers])
+            cells += [after if name == "after" else cell for name, cell in zip(COLUMNS, site.columns(job), strict=True)]
+        yield text, f"{number},,,,,,,,,{','.join(cells)}" if any(cells) else ""

@@ -77,7 +77,7 @@ def sharing_of(
     for job, alone in zip(jobs, exclusive, strict=True):
         row = job.row
         size = memory_mb or min((nodes[kind] for kind in _kinds(row.node_list) if kind in nodes), default=0)
-        much = not alone and 2 * _memory_mb(row) > size * max(1, job.nodes) > 0
+        much = not alone and 2 * memory_of(row) > size * max(1, job.nodes) > 0
         default = much and not _MEMORY.search(options_of(row.command)) and _each_mb(row) == defaults.get(row.partition)
         by_default += default
         large.append(much and not default)
@@ -94,7 +94,7 @@ def sharing_of(
         exclusive,
         tuple(large),
         by_default,
-        tuple(sorted(sizes)) if any(map(_memory_mb, (job.row for job in jobs))) else (),
+        tuple(sorted(sizes)) if any(map(memory_of, (job.row for job in jobs))) else (),
         memory_mb is not None,
         outside / held if held else 0.0,
         room / held if held else 0.0,
@@ -125,7 +125,7 @@ def _exclusive(jobs: Sequence[LoggedJob], whole: Sequence[bool], threads_per_cor
     )
 
 
-def _memory_mb(row: SacctRow) -> int:
+def memory_of(row: SacctRow) -> int:
     """Return the memory of all nodes of a job; 0: not told."""
     told = row.allocated.get("mem") or row.requested.get("mem")
     found = None if told else _ASKED.fullmatch(row.memory)
@@ -137,7 +137,7 @@ def _memory_mb(row: SacctRow) -> int:
 
 
 def _each_mb(row: SacctRow) -> int:
-    return round(_memory_mb(row) / max(1, row.cpus))
+    return round(memory_of(row) / max(1, row.cpus))
 
 
 def _defaults(jobs: Iterable[LoggedJob]) -> Mapping[str, int]:
@@ -173,11 +173,11 @@ def _node_memory(jobs: Sequence[LoggedJob]) -> Mapping[str, int]:
 
 
 def _most_mb(jobs: Sequence[LoggedJob]) -> int:
-    each = max(-(-_memory_mb(job.row) // max(1, job.nodes)) for job in jobs)
+    each = max(-(-memory_of(job.row) // max(1, job.nodes)) for job in jobs)
     lists = {job.row.node_list for job in jobs} - {*UNNAMED}
     nodes = len({name for text in lists for name in expand(text)})
     changes = [
-        (at, sign * _memory_mb(job.row)) for job in jobs for at, sign in ((job.row.start_s or 0, 1), (_end_s(job), -1))
+        (at, sign * memory_of(job.row)) for job in jobs for at, sign in ((job.row.start_s or 0, 1), (_end_s(job), -1))
     ]
     held = most = 0
     for _, change in sorted(changes):

@@ -1,0 +1,214 @@
+"""What scontrol and sacctmgr print of a site, and the scenario that an import with it makes."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from tests.processes import ROOT
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
+from cosched_emulator.workload.sacct.site_facts import Facts, Most, read_facts
+
+SITE = ROOT.parent / "shared" / "site2026"
+NAMES = ("config", "partitions", "nodes", "reservations", "qos", "assoc", "events")
+CONFIG = """Configuration data as of 2026-03-15T00:00:00
+AccountingStorageEnforce = associations,limits
+PriorityType            = priority/multifactor
+PriorityDecayHalfLife   = 2-00:00:00
+PriorityCalcPeriod      = 00:10:00
+PriorityFlags           = NO_FAIR_TREE
+PriorityMaxAge          = 7-00:00:00
+PriorityWeightAge       = 1000
+PriorityWeightFairShare = 5000
+PriorityWeightPartition = 600
+PriorityWeightQOS       = 900
+SchedulerParameters     = bf_max_job_test=70,bf_max_job_user=9
+SelectType              = select/cons_tres
+SelectTypeParameters    = CR_CORE_MEMORY
+
+Slurmctld(primary) at head is UP
+"""
+# As `scontrol show partition` prints without -o.
+PARTITIONS = """PartitionName=main
+   AllowGroups=ALL Default=YES QoS=small
+   MaxNodes=UNLIMITED MaxTime=1-00:00:00 Nodes=n[1-3]
+   PriorityJobFactor=1 PriorityTier=1 State=UP OverSubscribe=NO
+
+PartitionName=gpu
+   Default=NO QoS=N/A MaxNodes=1 MaxTime=UNLIMITED Nodes=n3,g1
+   PriorityJobFactor=3 PriorityTier=2 State=UP
+"""
+NODES = """NodeName=n1 CoresPerSocket=4 CPUTot=8 Gres=(null) OS=Linux 5.4 #1 SMP RealMemory=1000 Sockets=2 State=IDLE ThreadsPerCore=1
+NodeName=n2 CoresPerSocket=4 CPUTot=8 Gres=(null) RealMemory=1000 Sockets=2 State=ALLOCATED ThreadsPerCore=1 Comment=a = b
+NodeName=n3 CoresPerSocket=4 CPUTot=8 Gres=(null) RealMemory=1000 Sockets=2 State=IDLE ThreadsPerCore=1
+NodeName=g1 CoresPerSocket=4 CPUTot=8 Gres=gpu:a100:4(S:0-1) RealMemory=2000 Sockets=2 State=DOWN* ThreadsPerCore=1
+"""
+RESERVATIONS = "ReservationName=maint StartTime=2026-03-02T12:00:00 EndTime=2026-03-02T13:00:00 Nodes=n[1-2] Flags=MAINT Users=root\n"
+QOS = """Name|Priority|GraceTime|Preempt|GrpTRES|GrpJobs|MaxTRESPU|MaxJobsPU|MaxTRESPA|MaxJobsPA|MaxWall
+normal|10|00:00:00|||||4|||
+small|0|00:00:00||cpu=6,gres/gpu=-1||gres/gpu=2,node=1|||3|1-00:00:00
+"""
+ASSOC = """Cluster|Account|User|Partition|Share|GrpJobs|GrpTRES|MaxJobs|ParentName
+c|root|||1||||
+c|lab|||3||cpu=12||root
+c|lab|ann||1|||7|
+c|lab|bob||parent|||7|
+c|sub|||2||||lab
+c|sub|eve||1||cpu=5|9|
+"""
+EVENTS = """Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User
+c|n1|2026-03-02T09:00:00|2026-03-02T11:00:00|DRAIN|a | bar|root(0)
+c|n2|2026-03-02T09:00:00|2026-03-02T11:00:00|DRAIN|disk|root(0)
+c|n3|2026-02-02T09:00:00|2026-02-03T11:00:00|DOWN|long ago|root(0)
+"""
+JOBS = """JobIDRaw|JobID|User|Partition|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|NCPUS|NodeList|QOS|Account|ReqTRES|SubmitLine
+1|1|ann|main|COMPLETED|2026-03-02T10:00:00|2026-03-02T10:00:00|2026-03-02T10:00:00|2026-03-02T10:10:00|600|20|1|2|n1|normal|lab|cpu=2,mem=100M,node=1|sbatch -J a job.sh
+2|2|eve|gpu|FAILED|2026-03-02T10:01:00|2026-03-02T10:10:00|2026-03-02T10:11:00|2026-03-02T10:21:00|600|20|1|4|g1|normal|sub|cpu=4,gres/gpu:a100=2,gres/gpu=2,node=1|sbatch -d afterok:1 --nice=50 job.sh
+4|3_0|ann|main|COMPLETED|2026-03-02T10:02:00|2026-03-02T10:02:00|2026-03-02T10:12:00|2026-03-02T10:22:00|600|20|1|2|n1|small|lab|cpu=2,node=1|sbatch --array=0-1%1 job.sh
+5|3_1|ann|main|COMPLETED|2026-03-02T10:02:00|2026-03-02T10:22:00|2026-03-02T10:22:00|2026-03-02T10:32:00|600|20|1|2|n1|small|lab|cpu=2,node=1|sbatch --array=0-1%1 job.sh
+6|6|ann|main|COMPLETED|2026-03-02T10:03:00|2026-03-02T10:33:00|2026-03-02T10:43:00|2026-03-02T10:53:00|600|20|1|2|n1|small|lab|cpu=2,node=1|sbatch --begin=now+30minutes job.sh
+7|7|ann|main|COMPLETED|2026-03-02T10:04:00|2026-03-02T10:34:00|2026-03-02T10:44:00|2026-03-02T10:54:00|600|20|1|2|n1|small|lab|cpu=2,node=1|sbatch job.sh
+8|8|bob|main|CANCELLED by 7|2026-03-02T10:05:00|2026-03-02T10:05:00|None|2026-03-02T10:15:00|0|20|0|4|None assigned|normal|lab|cpu=4,node=2|sbatch job.sh
+"""  # noqa: E501 - a row is a line
+FILES = dict(zip(NAMES, (CONFIG, PARTITIONS, NODES, RESERVATIONS, QOS, ASSOC, EVENTS), strict=True))
+
+
+def written(folder: Path, files: dict[str, str]) -> tuple[str, ...]:
+    for name, text in files.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    return tuple([str(folder / f"{name}.txt") for name in files])
+
+
+@pytest.mark.skipif(not SITE.exists(), reason="the site of 2026 is not beside the checkout")
+def test_the_files_of_a_whole_site_are_read() -> None:
+    facts = read_facts([str(SITE / f"{name}.txt") for name in NAMES])
+    assert facts.config is not None
+    assert facts.config.number("PriorityWeightQOS") == 200_000
+    assert facts.config.seconds("PriorityMaxAge") == 14 * 86_400
+    assert [(each.name, len(each.nodes), each.max_time_s, each.default) for each in facts.partitions or ()] == [
+        ("standard", 360, 172_800, True),
+        ("short", 400, 7_200, False),
+        ("gpu", 40, 172_800, False),
+    ]
+    nodes = facts.nodes or ()
+    assert (len(nodes), nodes[0].memory_mb, nodes[399].resources) == (400, 524_288, (("gpu", 4),))
+    assert [each.priority for each in facts.qos or ()] == [0, 1, 2]
+    assert [(len(each.nodes), each.end_s - each.begin_s) for each in facts.reservations or ()] == [(400, 36_000)]
+    assert len(facts.outages or ()) == 24
+    assert {each.parent for each in facts.associations or () if not each.user} == {"", "root"}
+
+
+def test_facts_of_every_form_are_read(tmp_path: Path) -> None:
+    facts = read_facts(written(tmp_path, FILES))
+    main, gpu = facts.partitions or ()
+    assert (main.nodes, main.qos, main.max_time_s, main.max_nodes) == (("n1", "n2", "n3"), "small", 86_400, None)
+    assert (gpu.nodes, gpu.tier, gpu.job_factor, gpu.max_nodes, gpu.max_time_s) == (("n3", "g1"), 2, 3, 1, None)
+    assert [node.resources for node in facts.nodes or ()] == [(), (), (), (("gpu:a100", 4),)]
+    assert [node.up for node in facts.nodes or ()] == [True, True, True, False]
+    small = (facts.qos or ())[1]
+    assert (small.together, small.of_user, small.of_account) == (Most(cpus=6), Most(gpus=2, nodes=1), Most(jobs=3))
+    assert small.others == ("MaxWall",)
+    assert [(each.user, each.share, each.each_jobs) for each in facts.associations or ()][2:4] == [
+        ("ann", 1, 7),
+        ("bob", None, 7),
+    ]
+    assert read_facts(written(tmp_path, {"none": "No reservations in the system\n"})) == Facts(reservations=())
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("qos", "Name|", "Title|", "qos.txt:1: expected what scontrol show config or scontrol show partition"),
+        ("qos", "|10|", "|ten|", "qos.txt:2: field 'Priority': expected a whole number, got 'ten'"),
+        ("qos", "cpu=6", "cpu:6", "qos.txt:3: field 'GrpTRES': expected amounts such as cpu=4"),
+        ("partitions", "MaxTime=UNLIMITED", "MaxTime=soon", "partitions.txt:6: field 'MaxTime': expected a duration"),
+        ("nodes", "Gres=gpu:a100:4(", "Gres=gpu:a b:4(", "nodes.txt:4: field 'Gres': expected resources such as"),
+        ("nodes", "NodeName=n2", "NodeName=", "nodes.txt:2: field 'NodeName': expected a name, got ''"),
+        ("reservations", "EndTime=2026-03-02T13", "EndTime=2026-03-02T25", "field 'EndTime': expected a time such as"),
+        ("assoc", "c|lab|ann||1|||7|", "c|lab|ann", "assoc.txt:4: expected 9 cells, got 3"),
+        ("events", "2026-03-02T11:00:00", "noon", "events.txt:2: field 'TimeEnd': expected a time such as"),
+        ("config", "PriorityType  ", "Priority", None),
+        ("config", "= select/cons_tres", "", "config.txt:13: expected a line with key = value"),
+    ],
+)
+def test_a_file_with_an_error_gets_one_clear_line(
+    tmp_path: Path, name: str, old: str, new: str, said: str | None
+) -> None:
+    files = written(tmp_path, {name: FILES[name].replace(old, new, 1)})
+    if said is None:
+        assert read_facts(files).config is not None
+        return
+    with pytest.raises(InputError) as caught:
+        read_facts(files)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_two_files_of_one_kind_are_refused(tmp_path: Path) -> None:
+    files = written(tmp_path, {"qos": QOS, "more": QOS})
+    with pytest.raises(InputError, match=r"more\.txt: expected a file of another kind than .*qos\.txt, got qos again"):
+        read_facts(files)
+
+
+def test_an_import_has_what_a_site_tells(tmp_path: Path) -> None:
+    files = written(tmp_path, FILES)
+    (tmp_path / "jobs.txt").write_text(JOBS, encoding="utf-8")
+    report = import_dump(str(tmp_path / "jobs.txt"), tmp_path / "out", ImportOptions(facts=files))
+    scenario = tomllib.loads((tmp_path / "out/scenario.toml").read_text())
+    machine = tomllib.loads((tmp_path / "out/machine.toml").read_text())
+    assert [(each["count"], each["memory_mb"], each.get("resources")) for each in machine["nodes"]] == [
+        (3, 1000, None),
+        (1, 2000, "gpu:a100:4"),
+    ]
+    policy = scenario["policy"]
+    assert (policy["preset"], policy["shape"], policy["backfill"]) == ("slurm", "threads", {"depth": 70})
+    assert policy["order"] == {
+        "age": 1000, "fair_share": 5000, "size": 0, "max_age_s": 604_800, "half_life_s": 172_800, "period_s": 600,
+        "shares": {"lab": 3, "lab/1": 1, "lab/3": 1, "lab/sub": 2, "lab/sub/2": 1},
+    }  # fmt: skip
+    assert scenario["partitions"] == [
+        {"name": "main", "nodes": "0-2", "max_time_s": 86_400, "default": True},
+        {"name": "gpu", "nodes": "2-3", "max_nodes": 1, "tier": 2},
+    ]
+    assert scenario["accounts"] == [{"name": "lab", "parent": "root"}, {"name": "sub", "parent": "lab"}]
+    assert scenario["limits"] == [
+        {"qos": "normal", "each": "user", "jobs": 4},
+        {"qos": "small", "cpus": 6},
+        {"qos": "small", "each": "user", "gpus": 2, "nodes": 1},
+        {"qos": "small", "each": "account", "jobs": 3},
+        {"partition": "main", "cpus": 6},
+        {"partition": "main", "each": "user", "gpus": 2, "nodes": 1},
+        {"partition": "main", "each": "account", "jobs": 3},
+        {"account": "lab", "cpus": 12},
+        {"account": "lab", "each": "user", "jobs": 7},
+        {"account": "sub", "each": "user", "jobs": 9},
+        {"user": "2", "account": "sub", "cpus": 5},
+    ]
+    assert scenario["script"] == [
+        {"at_s": 0, "do": "drain-nodes", "nodes": "0-1", "until_s": 3600},
+        {"at_s": 7200, "do": "reserve", "nodes": "0-1", "until_s": 10_800},
+    ]
+    header, *rows = (tmp_path / "out/jobs.csv").read_text().splitlines()
+    said = {
+        row.partition(",")[0]: {
+            name: cell for name, cell in zip(header.split(","), row.split(","), strict=True) if cell
+        }
+        for row in rows
+    }
+    assert said["1"] == {
+        "job": "1", "ppn": "2", "priority": "1100", "memory_mb": "50", "partition": "main", "qos": "normal", "account": "lab",
+    }  # fmt: skip
+    assert said["2"]["priority"] == "1450"  # 900 of its QOS, 600 of its partition, less 50
+    assert (said["2"]["after"], said["2"]["resources"]) == ("afterany:1", "gpu:a100:2")
+    assert [(said[job]["array"], said[job]["at_once"]) for job in "45"] == [("3", "1"), ("3", "1")]
+    assert said["6"]["begin_s"] == "1800"
+    assert (said["8"]["cancel_s"], said["8"]["ppn"]) == ("600", "2")
+    log = [line.split() for line in (tmp_path / "out/trace.swf").read_text().splitlines() if line[0] != ";"]
+    assert {row[0]: (row[1], row[2]) for row in log} == {
+        "1": ("0", "0"), "2": ("60", "600"), "4": ("120", "600"), "5": ("120", "1200"), "6": ("180", "2400"), "8": ("300", "-1"),
+        "7": ("2040", "600"),  # nothing tells what it waited for before it was eligible
+    }  # fmt: skip
+    assert set(report.unmodelled) >= {"bf_max_job_user=9", "limits MaxWall of 1 QOS or associations"}
