@@ -16,7 +16,8 @@ COMMANDS: Final = {
         "serve": ("commands", "Serve one manager until it says goodbye; continue after its restarts."),
         "batsim": ("commands", "Decide for one simulation of Batsim 4 (JSON), and end with it."),
         "status": ("commands", "Show the status of the process that answers at ENDPOINT (serve --status)."),
-        "slurm": ("slurm", "Decide for a real Slurm: place the held jobs of a partition; or look on, and say what would be done."),
+        "slurm": ("slurm",
+            "Decide for a real Slurm: place the held jobs of a partition; seat guests beside its own jobs; or say what would be done."),
     },
     "Policies": {
         "policies": ("commands", "List the presets and the parts of policies."),

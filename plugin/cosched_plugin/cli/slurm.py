@@ -89,7 +89,7 @@ def slurm(
     log_json: bool = LOG_JSON,
     quiet: bool = QUIET,
 ) -> None:
-    """Decide for a real Slurm: place the held jobs of a partition; or look on, and say what would be done.
+    """Decide for a real Slurm: place the held jobs of a partition; seat guests beside its own jobs; or say what would be done.
 
     \b
     Example:

@@ -181,6 +181,10 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
 
 def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
     log, clock, cluster = asked.log, Clock(), asked.cluster(observed=True, acts=not dry)
+    if cluster.share == 1:
+        raise UsageError(
+            f"--mode guests: policy {asked.choice.name} seats none; expected one that pairs jobs, such as guests"
+        )
     pairs = believed(cluster.machine, asked.models)
     if pairs is None:
         log(

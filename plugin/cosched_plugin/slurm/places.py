@@ -239,6 +239,8 @@ def chosen(places: Sequence[Place], has_room: Callable[[int], bool]) -> tuple[La
         for place in places:
             nodes |= place.nodes
         return first.layout, nodes
+    if len(places) == 1:
+        return first.layout, _narrowed(first, has_room)
     best, most = first, -1
     for place in places:
         # As many as it takes are enough to know: what a node has left is counted thread by thread.

@@ -379,11 +379,12 @@ class Seating(Observer):
         closed = self._closed()
         self._notices.tell("closed", "no guests: {}", {closed: ""} if closed else {})
         if not closed and self.clock.now_us() >= self._actuator.paused_us:
-            facts: list[Mapping[str, Any]] = []
-            scheduler = self._make(welcome, facts.append)
-            batch = self.driver.next_batch()
-            assert batch is not None  # after an inventory the scheduler is asked in any case
-            self._answer(scheduler.handle(batch.now_us, batch.events), facts)
+            if self._open:
+                facts: list[Mapping[str, Any]] = []
+                scheduler = self._make(welcome, facts.append)
+                batch = self.driver.next_batch()
+                assert batch is not None  # after an inventory the scheduler is asked in any case
+                self._answer(scheduler.handle(batch.now_us, batch.events), facts)
             self._explain()
 
     def _write_remarks(self) -> None:
@@ -462,7 +463,8 @@ class Seating(Observer):
             if why not in said:
                 said.add(why)
                 new[self.manager.label(job_id)] = why
-                if job_id in whys and len(new) <= MOST_REMARKS:
+                # A remark on one of an array's tasks would make a job of its own of it.
+                if job_id in whys and len(new) <= MOST_REMARKS and not self._cluster.records[job_id].waiting_tasks:
                     self._remark(job_id, f"no guest: {why}")
         self._notices.tell("no-guest", "job {} is no guest: {}", new, INFO)
         self._said = {job_id: said for job_id, said in self._said.items() if job_id in self._cluster.records}

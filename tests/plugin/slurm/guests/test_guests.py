@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,44 @@ from tests.plugin.slurm.bed import Bed, bed, each_slurm
 from tests.plugin.slurm.enforcing import Enforcing, seating
 from tests.processes import environment, run_python
 
+from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.messages import Run, StartJob
+from cosched_plugin.site.books import Books
+from cosched_plugin.site.poll_loop import Clock
+from cosched_plugin.slurm.actuator import Commands
+from cosched_plugin.slurm.adapter import rest_of, token_of
+from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.rest import Polls
+from cosched_plugin.slurm.seating import GuestActuator
+from cosched_plugin.slurm.site_file import Site
+from cosched_terminal.console import Log
+
 WHOLE = ("-n4", "-N1", "--mem=100")
 LIGHT = {"usage": {"bound": "cpu", "cpu": 0.9, "network": 0.05, "disk": 0.05, "memory": 0.2}}
 DISK = {"usage": {"bound": "disk", "cpu": 0.3, "network": 0.1, "disk": 0.6, "memory": 0.2}}
 SITE = '[belief]\ncontention = "lomarc"\n'
+
+
+REFUSED = {
+    (): "whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file",
+    ("--partition", "co"): "--mode guests: expected --guests HOST:GUEST, two partitions over the same nodes",
+    (
+        "--guests",
+        "co:guest",
+        "--partition",
+        "shr",
+    ): "--mode guests: partition shr has none for its guests; expected --guests",
+    (
+        "--guests",
+        "co:guest",
+        "--policy",
+        "easy",
+    ): "--mode guests: policy easy seats none; expected one that pairs jobs, such as guests",
+    ("--guests", "shr:guest"): (
+        "slurm.conf does not let jobs share nodes: partition shr is OverSubscribe=NO: PartitionName=shr OverSubscribe=FORCE:1"
+    ),
+    ("--guests", "co:guest", "--out", "/x"): "--out has no effect with --mode guests",
+}
 
 
 def submit(one: Bed, *options: str, run_s: float, minutes: int = 5, comment: object = LIGHT, nodes: int = 1) -> int:
@@ -144,3 +179,63 @@ def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_canno
             driver.wait_for(f"job {other} is back: it waited in the partition of guests")
         assert "1 guests shared nodes" in driver.log
         assert driver.log.count("asked to be a guest") == 1
+
+
+@each_slurm
+def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_are_told(
+    tmp_path: Path, slurm: str
+) -> None:
+    site = tmp_path / "site.toml"
+    site.write_text(SITE)
+    told = ("--site", str(site), "--set", "matching.empty_nodes=true")
+    with bed("--scheduler", "backfill", "--nodes", "4", slurm=slurm) as one, seating(one, tmp_path, *told) as driver:
+        first, second = submit(one, run_s=25), submit(one, nodes=2, run_s=12)
+        alone = submit(one, "--exclusive", run_s=25)
+        one.until(lambda jobs: all(jobs[job]["job_state"] == "RUNNING" for job in (first, second, alone)), 20)
+        last = submit(one, "--exclusive", run_s=1, minutes=2, comment=DISK)
+        tasks = submit(one, "--array=0-2", run_s=2, minutes=2, comment=DISK)
+        driver.wait_for(f"job {tasks}_2 is a guest on")
+        assert [driver.log.count(f"job {tasks}_{task} is a guest on") for task in range(3)] == [1, 1, 1]
+        assert f"job {last} is no guest: it has its nodes alone" in driver.log
+        where = one.jobs()
+        assert [row["nodes"] for row in where.values() if row["job_state"] == "RUNNING"].count(
+            where[alone]["nodes"]
+        ) == 1
+        wide = submit(one, nodes=3, run_s=15, minutes=2, comment=DISK)
+        driver.wait_for(f"job {wide} is a guest on n0,n1,n2, beside job {first}, {second},")
+        one.run("scancel", str(last))
+        one.until(lambda jobs: jobs[second]["job_state"] == "COMPLETED", 30)
+        other = submit(one, nodes=2, run_s=1)
+        driver.wait_for(f"Slurm itself has put together guest {wide} and job {other} on n1,n2")
+        one.run("scontrol", "requeue", str(wide))
+        driver.wait_for(f"job {wide} is back: it waited in the partition of guests")
+        one.until(lambda jobs: state(jobs, wide) == ("PENDING", "co") and not jobs[wide]["required_nodes"], 10)
+
+
+@each_slurm
+def test_slurm_refuses_whole_what_it_has_started(tmp_path: Path, slurm: str) -> None:
+    with bed("--nodes", "2", slurm=slurm) as one:
+        rest = rest_of(one.way[1], token_of(one.way[3], fetches=False) if one.way[2:] else None)
+        polls = Polls(rest)
+        polls.connect(float("inf"))
+        one.run("scontrol", "update", "NodeName=n0,n1", "State=DRAIN", "Reason=test")
+        job = submit(one, run_s=20)
+        one.until(lambda jobs: jobs[job]["state_reason"] not in ("", "None"), 10)
+        cluster = Cluster(polls, Site().with_partitions((), ["co:guest"]), 2, observed=True)
+        rest.forget()
+        polls.poll(time.time())
+        cluster.snapshot(0, Books(cluster.machine))
+        one.run("scontrol", "update", "NodeName=n0,n1", "State=RESUME")
+        one.until(lambda jobs: jobs[job]["job_state"] == "RUNNING", 20)
+        lines: list[str] = []
+        actuator = GuestActuator(cluster, Commands(None), Clock(), Log(write=lines.append))
+        outcome = actuator.carry_out(StartJob(job, (Run(0, 1, ThreadMask(240), 4),), 1, None))
+        assert isinstance(outcome, str)
+        assert actuator.counts["first"] == 1
+        assert lines == [f"job {job}: Slurm was first, and has started it"]
+        assert (state(one.jobs(), job), actuator.asked) == (("RUNNING", "co"), {})
+        for options, words in REFUSED.items():
+            ran = run_python(
+                "-m", "cosched_plugin", "slurm", *one.way, "--mode", "guests", *options, env=environment(**one.told)
+            )
+            assert (ran.code, ran.err.splitlines()[-1]) == (2, f"cosched-plugin: error: {words}")

@@ -49,7 +49,7 @@ class Slurm:
         self.jobs[number] = {
             "job_id": number, "user_name": "ann", "name": "a", "partition": "co", "job_state": STATES[state], "nodes": nodes,
             "node_count": count, "max_nodes": count, "tasks": 4 * count, "cpus": 4 * count, "tasks_per_node": 4, "time_limit": 10,
-            "state_reason": "Resources" if waits else "None", "priority": 1000 - number, "memory_per_node": 1000,
+            "state_reason": "Resources" if waits else "None", "priority": 100_000 - number, "memory_per_node": 1000,
             "submit_time": int(self.now_s) - 10, "start_time": 0 if waits else int(self.now_s), "requeue": True,
         } | more  # fmt: skip
 
