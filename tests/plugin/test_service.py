@@ -17,7 +17,7 @@ from tests.processes import ROOT
 
 from cosched_plugin.common.process import Service
 
-UNITS = sorted((ROOT / "scripts" / "systemd").glob("*.service"))
+UNITS = sorted([*(ROOT / "scripts" / "systemd").glob("*.service"), *(ROOT / "docs" / "examples").glob("*.service")])
 
 
 def test_it_is_ready_once_and_alive_three_times_in_the_time_that_is_allowed(tmp_path: Path) -> None:
@@ -114,19 +114,27 @@ def test_programs_are_alive_until_they_hang(what: str, stopped: bool, commands: 
 def test_the_units_are_right(unit: Path, tmp_path: Path) -> None:
     """systemd finds no fault in them, and their commands take their options."""
     text = unit.read_text(encoding="utf-8").replace("\\\n", " ")
-    (command,) = [line.partition("=")[2].split() for line in text.splitlines() if line.startswith("ExecStart=")]
-    module = Path(command[0]).name.replace("-", "_")
-    options = [word for word in command if word.startswith("--")]
-    ran = subprocess.run([sys.executable, "-m", module, "serve", "--help"], capture_output=True, text=True, check=True)
-    assert [option for option in options if option not in ran.stdout] == []
+    commands = [line.partition("=")[2].lstrip("-").split() for line in text.splitlines() if line.startswith("Exec")]
+    for command in commands:
+        module = Path(command[0]).name.replace("-", "_")
+        first = next(place for place, word in enumerate(command) if word.startswith("--"))
+        asked = [sys.executable, "-m", module, *command[1:first], "--help"]
+        ran = subprocess.run(asked, capture_output=True, text=True, check=True)
+        assert [word for word in command[first:] if word.startswith("--") and word not in ran.stdout] == []
     analyse = shutil.which("systemd-analyze")
     if analyse is None:
         pytest.skip("systemd-analyze is not installed")
     copy = tmp_path / unit.name
-    copy.write_text(text.replace(command[0], sys.executable).replace("User=cosched", f"User={os.getuid()}"))
+    copy.write_text(text.replace(commands[0][0], sys.executable).replace("User=cosched", f"User={os.getuid()}"))
     checked = subprocess.run([analyse, "verify", str(copy)], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_there_are_units() -> None:
-    assert [unit.name for unit in UNITS] == ["cosched-manager@.service", "cosched-scheduler@.service"]
+    names = [
+        "cosched-guests.service",
+        "cosched-slurm.service",
+        "cosched-manager@.service",
+        "cosched-scheduler@.service",
+    ]
+    assert [unit.name for unit in UNITS] == names

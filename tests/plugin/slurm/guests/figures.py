@@ -8,13 +8,22 @@ import statistics
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tests.plugin.slurm.enforcing import nodes_in
 
 LATER_S: Final = 5.0  # a job that starts so much later than without guests is counted
+UNSAVED_S: Final = 8.0  # before a kill of slurmctld, which saves jobs every 5 s
+AWAY_S: Final = 8.0  # until it answers again
 MOVED_S: Final = 2.0  # and a planned start that moves so much later between two looks; plans are told in whole seconds
+COLUMNS: Final = (
+    "Slurm, seed", "run", "wait, s", "response, s", "wait: in, other, batch, exclusive", "jobs later > 5 s (most, s)",
+    "guests, asked, put back, refused", "pairs; by Slurm itself", "start - first plan: mean; most; moved later, %",
+    "ended once, lost without a kill",
+    "jobs a core", "run time: guests, in, batch", "load",
+)  # fmt: skip
 ORDER: Final = ("alone", "again", "guests", "chaos-alone", "chaos")
 
 
@@ -145,6 +154,7 @@ def summary(found: Mapping[str, Any]) -> dict[str, Any]:
         "run time": slower_of(found),
         "ended once": sum(finished[number] == 1 for number in range(count)),
         "ended not, or twice": {number: finished[number] for number in range(count) if finished[number] != 1},
+        "unexplained": [number for number in range(count) if finished[number] != 1 and not near_a_kill(found, number)],
         "states": Counter("+".join(sorted(done.get(number, ["lost"]))) for number in range(count)),
         "most a core, seen": found["most"],
         "most a node, accounts": most_by_accounts(found["accounts"]),
@@ -161,6 +171,19 @@ def summary(found: Mapping[str, Any]) -> dict[str, Any]:
         "plans": plans_of(found),
         "log": Counter(line["event"] for line in found["log"]),
     }
+
+
+def near_a_kill(found: Mapping[str, Any], number: int) -> bool:
+    """Tell whether slurmctld was killed before it had saved a job's submission, start or end, or when one fell due.
+
+    It then forgets the job, or holds one that has ended for running, until its limit: that is Slurm's, with guests and without.
+    """
+    moments = [found["submitted"].get(number, -inf)]
+    for one in found["ran"]:
+        if one["number"] == number:
+            moments += [one["start_s"], -inf if one["end_s"] is None else one["end_s"]]
+    kills = [at_s for at_s, what in found["chaos"] if what == "ctld-kill"]
+    return any(at_s - UNSAVED_S < moment < at_s + AWAY_S for at_s in kills for moment in moments)
 
 
 def compared(alone: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,25 +205,39 @@ def report(folder: Path) -> str:
     for file in sorted(folder.glob("*.json.gz")):
         found = read(file)
         runs[found["slurm"], found["seed"]][found["kind"]] = found
-    lines = [
-        "| Slurm, seed | run | wait, s | response, s | wait by kind: in, other, batch, exclusive | jobs later > 5 s (most, s) "
-        "| guests | pairs by Slurm | start - first plan of the first of the others: mean, most, s | load |",
-        "|---|---|---:|---:|---|---|---:|---:|---|---|",
-    ]
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---|---|---:|---:|---|---:|---:|---:|---|---:|---:|---|---|"]
     for (slurm, seed), kinds in runs.items():
-        for kind in ORDER:
-            if kind not in kinds:
-                continue
-            one = summary(kinds[kind])
+        for kind in (name for name in ORDER if name in kinds):
             base = kinds.get("chaos-alone" if kind == "chaos" else "alone")
-            beside = compared(base, kinds[kind]) if base is not None and base is not kinds[kind] else None
-            change = "" if beside is None else f" ({beside['wait']})"
-            later = "-" if beside is None else f"{sum(beside['later'].values())} ({beside['later, most s']})"
-            wait, plans = one["wait"], one["plans"]
-            by_kind = ", ".join(f"{wait.get(name, 0):.1f}" for name in ("in", "other", "batch", "exclusive"))
-            drift = f"{plans.get('start - first plan, mean s')}, {plans.get('start - first plan, most s')}"
-            lines.append(
-                f"| {slurm}, {seed} | {kind} | {wait['all']}{change} | {one['response']['all']} | {by_kind} | {later} "
-                f"| {one['guests']} | {one['made by Slurm'][0]} | {drift} | {'-'.join(map(str, one['load']))} |"
-            )
+            beside = None if base is None or base["kind"] == kind else compared(base, kinds[kind])
+            lines.append(f"| {slurm}, {seed} | {kind} | {' | '.join(cells_of(summary(kinds[kind]), beside))} |")
     return "\n".join(lines)
+
+
+def cells_of(one: Mapping[str, Any], beside: Mapping[str, Any] | None) -> list[str]:
+    """Return a row of the table, without its first two columns."""
+    wait, plans, log, slower = one["wait"], one["plans"], one["log"], one["run time"]
+    change, later = "", "-"
+    if beside is not None:
+        change = f" ({beside['wait']})"
+        later = f"{sum(beside['later'].values())} ({beside['later, most s']:.0f})"
+    guests = [one["guests"], log.get("asked", 0), log.get("put-back", 0) + log.get("orphan", 0), log.get("first", 0)]
+    drift = [
+        plans["start - first plan, mean s"],
+        plans["start - first plan, most s"],
+        plans["moves later, of 100 looks"],
+    ]
+    pairs, by_slurm = one["pairs"], one["made by Slurm"]
+    return [
+        f"{wait['all']}{change}",
+        f"{one['response']['all']}",
+        ", ".join(f"{wait[name]:.0f}" for name in ("in", "other", "batch", "exclusive")),
+        later,
+        ", ".join(map(str, guests)) if one["guests"] else "-",
+        f"{pairs[0]} ({pairs[1]} s), {by_slurm[0]} ({by_slurm[1]} s)" if pairs[0] else "-",
+        "; ".join(f"{value:.0f}" for value in drift),
+        f"{one['ended once']}, {len(one['unexplained'])}",
+        f"{one['most a core, seen']}",
+        ", ".join(f"{slower[name]:.2f}" for name in ("guests", "in", "batch") if name in slower),
+        "-".join(f"{load:.0f}" for load in one["load"]),
+    ]

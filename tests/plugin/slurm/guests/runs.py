@@ -40,6 +40,8 @@ FOLDER: Final = Path(__file__).parents[1] / "recorded" / "guests"
 EXAMPLES: Final = ROOT / "docs" / "examples"
 COUNT: Final = 150
 NODES: Final = 8
+GOES_ON: Final = ("PENDING", "RUNNING", "COMPLETING")
+QUIET: Final = 5  # after so many looks without such a job all is over: jobs that slurmctld has lost never come
 LOAD: Final = 1.1
 SLOWER: Final = 1.25
 USERS: Final = {"daemon": "physics", "bin": "physics", "sys": "chemistry", "games": "biology"}
@@ -231,6 +233,7 @@ class Watch:
         self.most = 0  # jobs on a core at once
         self.shared: set[int] = set()  # exclusive jobs that were seen beside others
         self.looks = 0
+        self.quiet = 0  # so many looks ago a job waited or ran
         self._end = Event()
         self._thread = Thread(target=self._look_on)
 
@@ -251,6 +254,9 @@ class Watch:
         now = time.time() - self.zero
         self.looks += 1
         self.latest |= {row.job: row for row in rows}
+        # a job whose launch has failed is held by Slurm, and will never start
+        goes_on = [row for row in rows if row.state in GOES_ON and "launch" not in row.reason]
+        self.quiet = 0 if goes_on else self.quiet + 1
         users = Counter(core for row in rows for core in row.cores)
         self.most = max([self.most, *users.values()])
         for row in rows:
@@ -266,16 +272,6 @@ class Watch:
 
     def kind(self, row: Seen) -> str:
         return self.jobs[int(row.name[1:])].kind
-
-    def over(self, numbers: set[int]) -> bool:
-        """Tell whether all these jobs have ended, as last seen."""
-        done = {
-            int(row.name[1:]) for row in self.latest.values() if row.state not in ("PENDING", "RUNNING", "COMPLETING")
-        }
-        waits = {int(row.name[1:]) for row in self.latest.values() if row.state in ("PENDING", "RUNNING", "COMPLETING")}
-        # a job whose launch has failed is held by Slurm, and will never start
-        held = {int(row.name[1:]) for row in self.latest.values() if row.state == "PENDING" and "launch" in row.reason}
-        return numbers <= done | held and not waits - held
 
 
 class Ran(NamedTuple):
@@ -295,10 +291,12 @@ def ran_in(file: Path, zero: float) -> list[Ran]:
     for line in file.read_text().splitlines():
         name, job, what, at, nodes, partition = line.split()
         if what == "start":
-            found.append(Ran(int(name[1:]), int(job), float(at) - zero, None, tuple(nodes_in(nodes)), partition))
+            found.append(
+                Ran(int(name[1:]), int(job), round(float(at) - zero, 2), None, tuple(nodes_in(nodes)), partition)
+            )
             continue
         place = max(place for place, one in enumerate(found) if one.job == int(job))
-        found[place] = found[place]._replace(end_s=float(at) - zero)
+        found[place] = found[place]._replace(end_s=round(float(at) - zero, 2))
     return found
 
 
@@ -403,9 +401,8 @@ def run(seed: int, kind: str, slurm: str, count: int = COUNT, options: Sequence[
             stack.callback(player.join, 120)
         submitted = submit_all(one, jobs, zero, tries=20 if kind.startswith("chaos") else 1)
         end_s = time.time() + 900
-        while time.time() < end_s and not watch.over(set(submitted)):
+        while time.time() < end_s and watch.quiet < QUIET:
             time.sleep(1)
-        time.sleep(2)
         ran = ran_in(one.folder / "ran", zero)
         columns = "JobIDRaw,JobName,State,Partition,Start,End,NodeList,AllocTRES"
         accounts = one.run("sacct", "-a", "-D", "-X", "-n", "-P", "-o", columns)
