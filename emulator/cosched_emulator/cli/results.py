@@ -101,30 +101,41 @@ def classes(
     high_load: int = option(
         "--high-load N", "Load is high while N jobs of a class are pending.", click.IntRange(min=1), 12
     ),
+    by: str | None = option(
+        "--by", "Classes by this fact of the jobs instead.", ("partition", "qos", "account", "user")
+    ),
     as_json: bool = option("--json", "Print the figures as JSON, a list with an object for each run."),
 ) -> None:
     """Compare short, medium and long jobs, one column per RUN_DIR.
 
-    The user's estimate decides a job's class. Response times are those of completed jobs. The warm-up counts, too.
+    The user's estimate decides a job's class, if no fact does. Response times are those of completed jobs. The warm-up counts, too.
 
     \b
     Examples:
       cosched-emulator classes runs/ssp runs/glts
       cosched-emulator classes runs/glts --short-s 3600 --medium-s 36000 --json
+      cosched-emulator classes runs/bound --by partition
     """
     from cosched_emulator.results.compared_runs import NOT_ALIKE, OTHER_JOBS, are_alike, run_names
+    from cosched_emulator.results.figures import classes as figures_of
     from cosched_emulator.results.figures import comparison, metrics
-    from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
-    from cosched_emulator.results.files.run_reader import read_run
+    from cosched_emulator.results.files.run_reader import read_fact, read_run
 
     if short_s > medium_s:
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
     names = run_names(run_dirs)
-    rules = ClassRules(short_s, medium_s, bound_s, high_load)
+    rules = figures_of.ClassRules(short_s, medium_s, bound_s, high_load)
+    tables = figures_of.class_tables(rules)
     figures: list[dict[str, Any]] = []
     completed: list[bytes] = []
-    for run in map(read_run, run_dirs):
-        figures.append(class_figures_of_columns(run.jobs, run.stays, run.machine, rules).as_dict())
+    for folder in run_dirs:
+        run = read_run(folder)
+        if by is None:
+            figures.append(figures_of.class_figures_of_columns(run.jobs, run.stays, run.machine, rules).as_dict())
+        else:
+            found = figures_of.fact_figures(run.jobs, read_fact(folder, run.jobs, by), rules)
+            figures.append({value: each._asdict() for value, each in found.items()})
+            tables = figures_of.fact_tables(by, list(dict.fromkeys(value for run in figures for value in run)))
         completed.append(run.jobs.id[metrics.population(run.jobs, "finished")].tobytes())
     if as_json:
         runs: list[dict[str, Any]] = [
@@ -138,11 +149,8 @@ def classes(
     if not alike or not same_jobs:
         say(OTHER_JOBS if alike else NOT_ALIKE, err=True)
     compared = partial(comparison.compare, figures, mark_best=alike, same_jobs=same_jobs)
-    tables = [
-        f"{heading}\n{comparison.text_table(names, compared(figures=rows))}"
-        for heading, rows in class_tables(rules).items()
-    ]
-    say("\n".join(tables), nl=False)
+    texts = [f"{heading}\n{comparison.text_table(names, compared(figures=rows))}" for heading, rows in tables.items()]
+    say("\n".join(texts), nl=False)
 
 
 # Over 50 lines: one parameter for each option.

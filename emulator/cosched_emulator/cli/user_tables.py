@@ -78,6 +78,9 @@ _TEXTS: Final[Mapping[str, _Cell]] = {
     "ST": lambda row: SHORT_STATES.get(row["state"], row["state"]),
     "STATE": _whole("state"),
     "SHARES_WITH": lambda row: join_values(row["shares_with"]) or UNKNOWN,
+    "PARTITION": lambda row: short(join_values(row["partitions"] or ()) or UNKNOWN),
+    "QOS": _text("qos"),
+    "ACCOUNT": _text("account"),
     "GRES": lambda row: _value("resources", row["resources"]),
     "LICENSES": lambda row: _value("licences", row["licences"]),
     "NODELIST(REASON)": lambda row: row["node_list"] or f"({row['reason']})",
@@ -102,7 +105,11 @@ _NUMBERS: Final[Mapping[str, _Cell]] = {
     "WAIT": _clock("wait_s"),
     "STARTS": _number("starts"),
 }
-_ASKED: Final = {"PRIORITY": "priority", "GRES": "resources", "LICENSES": "licences"}  # where any job has it
+# Where any job has it.
+_ASKED: Final = {
+    "PARTITION": "partitions", "QOS": "qos", "ACCOUNT": "account", "PRIORITY": "priority", "GRES": "resources",
+    "LICENSES": "licences",
+}  # fmt: skip
 NUMBERS: Final = frozenset({*_NUMBERS, "NODE", "THREADS", "USED", "MEMORY_MIB", "SLOWED"})
 
 
@@ -199,26 +206,56 @@ def _group_tasks(rows: Iterable[Row]) -> list[Row]:
 
 def node_table(rows: Iterable[Row]) -> str:
     """Return the nodes by state, one line for each state and reason."""
-    groups: dict[tuple[str, str, int, int], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row["state"], row["reason"], row["threads"], row["memory_mb"]), []).append(row)
-    lines = [
-        (
-            state,
-            str(len(group)),
-            str(threads),
-            f"{sum(row['threads_used'] for row in group)}/{threads * len(group)}",
-            str(memory_mb),
-            idset(row["node"] for row in group),
-            reason or UNKNOWN,
+        kind = (row["threads"], row["memory_mb"], _amount_names(row), _partitions(row))
+        groups.setdefault((row["state"], row["reason"], *kind), []).append(row)
+    extra = [head for head, number in (("GRES", 4), ("PARTITIONS", 5)) if any(key[number] for key in groups)]
+    lines = []
+    for key, group in sorted(groups.items()):
+        state, reason, threads, memory_mb, _, partitions = key
+        more = {"GRES": _amounts_used(group), "PARTITIONS": partitions or UNKNOWN}
+        lines.append(
+            (
+                state,
+                str(len(group)),
+                str(threads),
+                f"{sum(row['threads_used'] for row in group)}/{threads * len(group)}",
+                str(memory_mb),
+                *[more[head] for head in extra],
+                idset(row["node"] for row in group),
+                reason or UNKNOWN,
+            )
         )
-        for (state, reason, threads, memory_mb), group in sorted(groups.items())
-    ]
-    return text_table(("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"), lines, NUMBERS)
+    heads = ("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", *extra, "NODELIST", "REASON")
+    return text_table(heads, lines, NUMBERS)
+
+
+def _amount_names(row: Row) -> tuple[str, ...]:
+    return tuple([name for name, _, _ in row.get("resources") or ()])
+
+
+def _partitions(row: Row) -> str:
+    return join_values(row.get("partitions") or ())
+
+
+def _amounts_used(rows: Sequence[Row]) -> str:
+    """Return how much of each countable resource of some nodes is in use, and how much there is."""
+    used: dict[str, list[int]] = {}
+    for row in rows:
+        for name, taken, most in row.get("resources") or ():
+            total = used.setdefault(name, [0, 0])
+            total[0] += taken
+            total[1] += most
+    return ",".join([f"{name}:{taken}/{most}" for name, (taken, most) in used.items()]) or UNKNOWN
 
 
 def long_node_table(rows: Iterable[Row]) -> str:
     """Return the nodes, one line per node."""
+    told = list(rows)
+    extra = [
+        head for head, key in (("GRES", "resources"), ("PARTITIONS", "partitions")) if any(row.get(key) for row in told)
+    ]
     lines = [
         (
             str(row["node"]),
@@ -226,12 +263,13 @@ def long_node_table(rows: Iterable[Row]) -> str:
             f"{row['threads_used']}/{row['threads']}",
             f"{row['memory_used_mb']}/{row['memory_mb']}",
             UNKNOWN if row["slowed"] is None else f"{row['slowed']:.2f}",
+            *[_amounts_used([row]) if head == "GRES" else _partitions(row) or UNKNOWN for head in extra],
             join_values(row["jobs"]) or UNKNOWN,
             row["reason"] or UNKNOWN,
         )
-        for row in rows
+        for row in told
     ]
-    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"), lines, NUMBERS)
+    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", *extra, "JOBS", "REASON"), lines, NUMBERS)
 
 
 def history_table(rows: Iterable[Row]) -> str:

@@ -107,12 +107,13 @@ assert LONGEST_US < MAX_SPAN_US
 class Submission(NamedTuple):
     """A user's request for a job or an array, and the job as it enters the manager, but for its id.
 
-    ``refusal`` says why it can never start here; None: it can.
+    ``refusal`` says why it can never start here (None: it can), and ``path`` for which field.
     """
 
     request: SubmitJob
     job: WorkloadJob
     refusal: str | None
+    path: str
 
     def numbered(self, job_id: int) -> WorkloadJob:
         """Return the job, or one task of the array, with the given id."""
@@ -213,7 +214,7 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
     reason = submission.refusal
     if reason is None and manager.processes is not None and not replayed:
         reason = manager.processes.refusal(submission.job)
-    return None if reason is None else Refused("value", reason, "processes")
+    return None if reason is None else Refused("value", reason, submission.path)
 
 
 def _digest(request: Request) -> bytes:

@@ -56,6 +56,11 @@ class NodeUse(NamedTuple):
     jobs: list[list[int]]
     threads: list[int]
     memory_mb: list[int]
+    running: Mapping[int, ManagedJob]
+
+    def taken(self, node: int, name: str) -> int:
+        """Return how much of a countable resource of a node its jobs have."""
+        return sum([dict(self.running[job_id].job.spec.resources).get(name, 0) for job_id in self.jobs[node]])
 
     def neighbours(self, job: ManagedJob) -> list[int]:
         """Return the ids of the jobs that share a node with a running job."""
@@ -91,7 +96,7 @@ def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
                 jobs[node].append(job_id)
                 masks[node] |= mask
                 memories_mb[node] += processes * memory_mb
-    return NodeUse(jobs, [mask.bit_count() for mask in masks], memories_mb)
+    return NodeUse(jobs, [mask.bit_count() for mask in masks], memories_mb, running)
 
 
 def node_list(job: ManagedJob) -> str:
@@ -189,9 +194,11 @@ def _part(share_ppm: int) -> float:
 JOB_COLUMNS: Final = (
     "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",
     "processes", "nodes", "node_list", "shares_with", "slowdown", "priority", "resources", "licences",
+    "partitions", "qos", "account",
 )  # fmt: skip
 NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
+    "resources", "partitions",
 )  # fmt: skip
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
 # Fields of a job that its row in the queue has, most of them in seconds.
@@ -290,6 +297,7 @@ class _View:
     def nodes(self) -> dict[str, Any]:
         """Return a table of the nodes."""
         there, machine, nodes = self.node_use, self.machine, self.manager.nodes
+        partitions = self.live.gate.binding.members()
         rows = [
             (
                 node,
@@ -301,6 +309,12 @@ class _View:
                 there.memory_mb[node],
                 [self.live.owners.label(job_id) for job_id in there.jobs[node]],
                 nodes.slow.get(node),
+                [
+                    (name, there.taken(node, name), counts[node])
+                    for name, counts in machine.resources.items()
+                    if counts[node]
+                ],
+                [partition.name for partition, members in partitions if members >> node & 1],
             )
             for node in range(machine.nodes)
         ]
@@ -344,6 +358,7 @@ class _View:
             spec.priority,
             spec.resources,
             spec.licences,
+            *job.job.terms[:3],
             *(() if self.slots is None else self.slots.columns(job)),
         )
 

@@ -174,7 +174,7 @@ class Agenda:
         if self.gate is None:
             refusal = manager.refusal_of(job.spec)
         else:
-            job, refusal = self.gate.examine(job)
+            job, refusal, _ = self.gate.examine(job)
         if refusal is not None:
             manager.reject(job, now_us, refusal)
             return None

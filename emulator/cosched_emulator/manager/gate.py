@@ -129,12 +129,12 @@ class Gate:
         """Limit the number of tasks of a new array that the scheduler gets at a time."""
         self._at_once[array_id] = at_once
 
-    def examine(self, job: WorkloadJob) -> tuple[WorkloadJob, str | None]:
-        """Return a job as it is placed in its partitions, and why it can never start; None: it can."""
+    def examine(self, job: WorkloadJob) -> tuple[WorkloadJob, str | None, str]:
+        """Return a job as it is placed in its partitions; why it can never start (None: it can), and for which field of a request."""
         placed = self.binding.placed(job)
         if isinstance(placed, str):
-            return job, placed
-        return placed, self._manager.refusal_of(placed.spec) or self.binding.too_large(placed)
+            return job, placed, "partitions"
+        return placed, self._manager.refusal_of(placed.spec) or self.binding.too_large(placed), "processes"
 
     def serve(self, outlet: Callable[..., None]) -> None:
         """Let ``outlet`` apply and tell events at once, with their time; the caller tells of ends by `handle_end`, after these."""
@@ -152,6 +152,9 @@ class Gate:
         """Return the events by which the scheduler is told what has changed since the last call; they must be applied next."""
         self._holds.clear()
         self._requeued.clear()
+        for event in events:  # of two that end at once, neither lets the other one in
+            if isinstance(event, JobEnded):
+                self._leave(event.job_id)
         for event in events:
             if isinstance(event, JobEnded) and self._outlet is None:
                 self.handle_end(at_us, event.job_id, event.state)
@@ -304,13 +307,11 @@ class Gate:
     def _handle_end(self, at_us: int, job_id: int, state: str) -> None:
         if job_id in self._named:
             self._states.setdefault(job_id, state)
+        self._leave(job_id)
         self._held.discard(job_id)
         self._starts.discard(job_id)
-        self.jobs.pop(job_id, None)
-        self.known.discard(job_id)
         self._whole.pop(job_id, None)
         self.begin_us.pop(job_id, None)
-        self._lines.pop(job_id, None)
         for _, other in self._after.pop(job_id, ()):
             before = self._before.get(other, {})
             before.pop(job_id, None)
@@ -320,6 +321,12 @@ class Gate:
             self._handle_dependency_end(at_us, other, job_id, state)
         self._forget_task(job_id)
         self._give_back(at_us, job_id)
+
+    def _leave(self, job_id: int) -> None:
+        """Let a job wait no longer."""
+        self.jobs.pop(job_id, None)
+        self.known.discard(job_id)
+        self._lines.pop(job_id, None)
 
     def _give_back(self, at_us: int, job_id: int) -> None:
         """Count a job no longer, and let others in."""
@@ -375,6 +382,8 @@ class Gate:
         One that is held waits before its groups, or is told as held where none counts it.
         """
         job, held = self.jobs[job_id].job, job_id in self._held
+        if job.end_us is not None:
+            return  # it has ended together with the one that lets it in
         if job_id in self._after or job_id in self.begin_us:
             self._wait(at_us, job_id, DEPENDENCY if job_id in self._after else BEGIN_TIME)
             return

@@ -178,6 +178,10 @@ class Binding:
     def _nodes(self, ranges: NodeRanges) -> NodeSet:
         return self._machine.eligible(_ANY._replace(eligible=ranges))
 
+    def members(self) -> list[tuple[Partition, NodeSet]]:
+        """Return the partitions with their nodes."""
+        return [(each, self._nodes(each.nodes)) for each in self.rules.partitions.values()]
+
     def left_of(self, spec: JobSpec, now_us: int) -> JobSpec | None:
         """Return a job with those of its nodes that reservations leave it if it starts now; None: they leave it no place."""
         taken = 0

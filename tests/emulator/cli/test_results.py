@@ -16,6 +16,7 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.compared_runs import run_names, workload_key
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
+from cosched_emulator.workload.job import Terms
 from cosched_plugin.protocol.messages import TIMEOUT
 
 
@@ -284,3 +285,24 @@ def test_help_shows_examples() -> None:
     assert "cosched-emulator compare runs/fcfs runs/easy runs/rua\n" in output_of(compare, "--help")
     assert "--kind gantt --from-h 24" in output_of(plot, "--help")
     assert "cosched-emulator classes runs/ssp runs/glts\n" in output_of(classes, "--help")
+
+
+def test_classes_by_a_fact_of_jobs_count_its_values(runs: Path) -> None:
+    records = [
+        record._replace(job=record.job._replace(terms=Terms(("gpu",) if number % 2 else (), "high")))
+        for number, record in enumerate(six_jobs())
+    ]
+    summary: dict[str, Any] = summarise(records, TWO_NODES)
+    workload = workload_of(records)
+    write_run(runs / "bound", records, TWO_NODES, summary=summary, resolved_config={}, workload=workload, timing={})
+    (told,) = json.loads(output_of(classes, runs / "bound", "--by", "partition", "--json"))
+    found = told["figures"]
+    assert list(found) == ["none", "gpu", "all"]
+    assert found["none"]["jobs"] + found["gpu"]["jobs"] == found["all"]["jobs"] == 6
+    (by_class,) = json.loads(output_of(classes, runs / "bound", "--json"))
+    assert found["all"]["response_mean_s"] == by_class["figures"]["jobs"]["all"]["response_mean_s"]
+    started = [record for record in records if record.intervals]
+    waits_s = [(record.last_stays[0].start_us - record.job.spec.submit_us) / 1e6 for record in started]
+    assert found["all"]["wait_mean_s"] == pytest.approx(sum(waits_s) / len(waits_s))
+    table = output_of(classes, runs / "bound", runs / "easy", "--by", "qos")
+    assert "Mean wait of jobs that started, by qos" in table

@@ -83,13 +83,14 @@ def test_submit_sends_the_job_and_prints_its_id(run: Run, endpoint: str, tmp_pat
     result = {"job_ids": [12]}
     request, ran = asked(run, endpoint, result, "submit", "-t", "10", "--error", "e", str(script), "-H")
     assert isinstance(request, SubmitJob)
+    assert request.partitions == ("batch",)
     assert (request.job.processes, request.job.limit_us, request.job.name, request.held) == (
         4,
         600_000_000,
         "job.sh",
         True,
     )
-    ignored = "note: without effect here: --output, --mail-type, --partition, --error\n"
+    ignored = "note: without effect here: --output, --mail-type, --error\n"
     assert ran == Ran(0, "Submitted batch job 12\n", ignored)
     request, ran = asked(run, endpoint, result, "submit", "--parsable")
     assert request == submit_job(1, 3_600_000_000, 3_600_000_000)
@@ -365,7 +366,7 @@ def test_a_refusal_is_printed_in_one_line(run: Run, endpoint: str) -> None:
         (("cancel", "x"), "expected a job such as 12, 12_3 or 12_[1-3,7], got 'x'"),
         (("drain", "3-1"), "expected a range that ascends, not 3-1"),
         (("submit", "-n", "0"), "expected a whole number above 0, got '0'"),
-        (("submit", "--dependency", "afternotok:3"), "afterok:JOB or afterany:JOB"),
+        (("submit", "--dependency", "afterall:3"), "KIND:JOB with the kind afterok, afterany, afternotok or after"),
         (("submit", "--quux"), "No such option"),
         (("submit", "-N", "4", "-n", "9"), "--nodes: expected the same number of processes on each node"),
         (("submit", "none.sh"), "none.sh: expected a script that can be read"),

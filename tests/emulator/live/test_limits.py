@@ -10,13 +10,24 @@ from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import manager, node_class
 from tests.runs import run_on
 
+from cosched_emulator.cli.user_tables import long_node_table, node_table, queue_table
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.watched import REASONS
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.manager.gate import Gate
 from cosched_emulator.scenario.limits import NO_RULES, UNBOUND, Amounts, Binding, Limit, Partition, Rules
-from cosched_emulator.users.requests import CancelJobs, Dependency, HoldJobs, Refused, ReleaseJobs, Requester, Target
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    Dependency,
+    HoldJobs,
+    ListJobs,
+    ListNodes,
+    Refused,
+    ReleaseJobs,
+    Requester,
+    Target,
+)
 
 ANN, BOB = Requester("ann", operator=False), Requester("bob", operator=False)
 
@@ -139,3 +150,23 @@ def test_a_job_that_is_larger_than_its_limit_is_refused() -> None:
 def test_rules_that_bind_nothing_are_the_default() -> None:
     assert Rules() == NO_RULES
     assert Binding(NO_RULES, (node_class(2, 4),)).rules.limits == ()
+
+
+def test_queue_and_nodes_show_partitions_and_gpus() -> None:
+    site = Bound(partitions=(Partition("all", default=True), Partition("gpu", ((2, 2),))))
+    site.do(submit(2, partitions=("gpu",), qos="high", account="optics", resources=(("gpu", 1),)), who=ANN)
+    site.do(submit(), who=BOB)
+    site.start(0, begin(1, run_on(2, 1, 3, 2)))
+    assert queue_table(site.rows(ListJobs())).splitlines() == [
+        "JOBID  NAME  USER  ST  TIME  TIME_LIMIT  NODES  SHARES_WITH  PARTITION  QOS   ACCOUNT  GRES   SLOWDOWN  NODELIST(REASON)",
+        "    1  -     ann   R   0:00        1:40      1  -            gpu        high  optics   gpu:1         -  2",
+        "    2  -     bob   PD  0:00        1:40      1  -            all        -     -        -             -  (Resources)",
+    ]
+    nodes = site.rows(ListNodes())
+    assert [line.split()[5:8] for line in node_table(nodes).splitlines()] == [
+        ["GRES", "PARTITIONS", "NODELIST"],
+        ["-", "all", "[0-1]"],
+        ["gpu:0/2,gpu:a100:0/2", "all,gpu", "3"],
+        ["gpu:1/2,gpu:a100:0/2", "all,gpu", "2"],
+    ]
+    assert long_node_table(nodes).splitlines()[3].split()[5:7] == ["gpu:1/2,gpu:a100:0/2", "all,gpu"]

@@ -114,6 +114,11 @@ BOUND: Final[dict[str, Any]] = {
         {"account": "physics", "cpus": 12},
         {"qos": "high", "each": "user", "nodes": 2},
     ],
+    "script": [
+        {"at_s": 9_000.0, "do": "reserve", "until_s": 12_000.0},
+        {"at_s": 20_000.0, "do": "reserve", "nodes": "0-3", "until_s": 24_000.0},
+        {"at_s": 22_000.0, "do": "drain-nodes", "nodes": "3-4", "until_s": 23_000.0},
+    ],
 }
 SITES: Final = {"easy": BOUND, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, "conservative": WIDE, **TAKE_TURNS}
 

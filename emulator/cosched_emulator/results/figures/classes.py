@@ -147,6 +147,49 @@ def class_figures_of_columns(
     )
 
 
+class FactFigures(NamedTuple):
+    """The jobs that have a fact in common, such as their partition."""
+
+    jobs: int
+    completed: int
+    wait_mean_s: float | None  # of those that started
+    response_mean_s: float | None
+    relative_response_mean: float | None
+
+
+def fact_figures(jobs: RecordColumns, facts: Interned[str], rules: ClassRules = PAPER_RULES) -> dict[str, FactFigures]:
+    """Return the figures of the jobs with each value of a fact, in order of the values, and of all."""
+    rows = np.ones(len(jobs), dtype=np.bool_)
+    chosen = {value or "none": facts.where(value) for value in sorted(facts.distinct)} | {"all": rows}
+    return {name: _fact_figures(jobs, mask, rules) for name, mask in chosen.items()}
+
+
+def _fact_figures(jobs: RecordColumns, chosen: BoolArray, rules: ClassRules) -> FactFigures:
+    found = _job_figures(jobs, chosen, rules)
+    started = chosen & jobs.started
+    waits_us = jobs.start_us[started] - jobs.submit_us[started]
+    wait_s = rounded(sum(waits_us.tolist()) / waits_us.size / SECOND_US) if waits_us.size else None
+    return FactFigures(found.jobs, found.completed, wait_s, found.response_mean_s, found.relative_response_mean)
+
+
+def fact_tables(fact: str, values: Sequence[str]) -> dict[str, list[Figure]]:
+    """Return the rows that show `fact_figures`, by the heading of their table."""
+    return {
+        f"{heading}, by {fact}": [
+            Figure(
+                value, (value, name), "count" if name == "jobs" else "figure" if name.startswith("rel") else "seconds"
+            )
+            for value in values
+        ]
+        for name, heading in (
+            ("jobs", "Jobs"),
+            ("wait_mean_s", "Mean wait of jobs that started"),
+            ("response_mean_s", "Mean response of completed jobs"),
+            ("relative_response_mean", "Mean relative response of completed jobs"),
+        )
+    }
+
+
 def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
     """Return the rows that show `ClassFigures.as_dict`, by the heading of their table."""
     names = (*CLASSES, "all")

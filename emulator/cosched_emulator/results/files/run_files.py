@@ -22,7 +22,7 @@ from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumRecord, Suspension
 from cosched_emulator.results.record_columns import IntArray, RowBuffer
 from cosched_emulator.results.thread_intervals import ThreadNumbering
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.job import NO_TERMS, Workload
 from cosched_emulator.workload.swf.swf_writer import header_lines, row_of
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US, seconds_text
@@ -80,6 +80,9 @@ METADATA: Final[Mapping[str, str]] = {
     "end_s": "of a refused job: when it was refused",
     "user": "if it is known",
     "source": "number in the log, if another",
+    "partition": "those that took it",
+    "qos": "likewise",
+    "account": "likewise",
     "reason": "why it was refused, failed or cancelled",
 }
 WORKLOAD_NAME = "w0"  # Batsim's name of the first workload
@@ -158,6 +161,9 @@ def _metadata(record: JobRecord, *, ran: bool) -> str:
         text += f";user={encoded(job.spec.user)}"
     if job.source_id != job.spec.id:
         text += f";source={job.source_id}"
+    if job.terms != NO_TERMS:
+        facts = {"partition": ",".join(job.terms.partitions), "qos": job.terms.qos, "account": job.terms.account}
+        text += "".join([f";{name}={encoded(value)}" for name, value in facts.items() if value])
     if record.reason:
         text += f";reason={encoded(record.reason)}"
     return text

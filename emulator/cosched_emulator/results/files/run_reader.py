@@ -234,6 +234,16 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen)
 
 
+def read_fact(folder: str | os.PathLike[str], jobs: RecordColumns, fact: str) -> Interned[str]:
+    """Return one key of the metadata of the ``jobs`` of the run in ``folder``, empty where a job has none; `InputError` as above."""
+    row_of = dict(zip(jobs.id.tolist(), range(len(jobs)), strict=True))
+    found = [""] * len(jobs)
+    for line in csv_rows(Path(folder) / JOBS, JOB_COLUMNS):
+        _, _, rest = line.text("metadata").partition(f";{fact}=")
+        found[row_of[line.count("job_id")]] = decoded(rest.partition(";")[0])
+    return intern_values(found)
+
+
 def read_owners(folder: str | os.PathLike[str], jobs: RecordColumns) -> JobOwners:
     """Return whose the ``jobs`` of the run in ``folder`` are; raise `InputError` for a damaged file."""
     row_of = dict(zip(jobs.id.tolist(), range(len(jobs)), strict=True))
