@@ -150,6 +150,12 @@ def is_plain(job: JobSpec) -> bool:
     return job[_CONSTRAINTS] in _PLAIN
 
 
+def both_amounts(own: Amounts, other: Amounts) -> Amounts:
+    """Return what a job takes of what is counted, where another job takes some of the same, too."""
+    others = dict(other)
+    return tuple([(name, amount + others.get(name, 0)) for name, amount in own]) if others else own
+
+
 class Counts:
     """Countable resources: how many of each are left on each node, and in the whole cluster."""
 

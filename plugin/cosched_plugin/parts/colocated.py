@@ -9,7 +9,17 @@ from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM, NodeSet, ThreadMask, round_up_us
-from cosched_plugin.common.allocation import Layers, any_layer, bits_of, each_mask, layers_of, minus, share_nodes, size
+from cosched_plugin.common.allocation import (
+    Layers,
+    any_layer,
+    bits_of,
+    both_amounts,
+    each_mask,
+    layers_of,
+    minus,
+    share_nodes,
+    size,
+)
 from cosched_plugin.core.first_fit import first_fit, runs_from, thread_mask
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
@@ -419,7 +429,16 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
         for first, count, _, processes in runs:
             for node in range(first, first + count):
                 memory[node] -= processes * starting.memory_mb
-    return first_fit(guest, open_, view.machine, memory)
+    both = (
+        guest
+        if starting is None
+        else guest._replace(
+            resources=both_amounts(guest.resources, starting.resources),
+            licences=both_amounts(guest.licences, starting.licences),
+        )
+    )
+    # Not `View.open_on`, which opens all threads of whole nodes to an exclusive job: these nodes have a host.
+    return first_fit(guest, open_, view.machine, memory, view.open_nodes(both))
 
 
 def slowed(alone: Offer, span_us: int) -> Offer:

@@ -162,10 +162,15 @@ def check_policy(
         difference = recording.find_difference(arguments, time.monotonic() - began)
         if difference is not None:
             raise PolicyCheckError(seed, *difference)
+    return _report(seed, passed, len(declined), len(recording) if arguments else 0)
+
+
+def _report(seed: int, passed: Sequence[_Trial], declined: int, replayed: int) -> Report:
     jobs, batches = sum(len(trial.site.jobs) for trial in passed), sum(trial.site.seq for trial in passed)
-    decisions = sum(trial.decisions for trial in passed)
-    events = sum(trial.events for trial in passed)
-    return Report(seed, runs, jobs, batches, decisions, len(declined), len(recording) if arguments else 0, events)
+    decisions, events = sum(trial.decisions for trial in passed), sum(trial.events for trial in passed)
+    asking = sum(trial.wishes or trial.eased for trial in passed)
+    eased = sum(trial.eased for trial in passed)
+    return Report(seed, len(passed) + declined, jobs, batches, decisions, declined, replayed, events, asking, eased)
 
 
 def _go(
@@ -176,23 +181,28 @@ def _go(
     recording: Recording,
     kind: _Kind,
 ) -> _Trial:
-    """Do a run; where the policy declines, the jobs ask for less, or the machine gets slots, and the policy has another chance."""
+    """Do a run.
+
+    Where the policy declines, the manager can do all, then jobs ask for less, or the machine gets slots: it has another chance.
+    """
     slots = run % 3 != 0 and run % 4 == 0
     if kind.threads is None and run % 7 == 6:
         kind = kind._replace(threads=Random(f"{seed}/{run}/wide").choice(_WIDTHS))
     declined: MachineError | None = None
     recorded = len(recording)
-    for less in (True, False) if kind.difficult and run % 5 == 4 else (False,):
+    asking = kind.difficult and run % 5 == 4
+    for wishes, lacks in ((True, True), (True, False), (False, False)) if asking else ((False, False),):
         for with_slots in (True,) if slots else (False, True):
             try:
                 acts = kind.difficult and run % 5 == 2
-                own = kind._replace(slots=with_slots, less=less, difficult=acts)
+                own = kind._replace(slots=with_slots, wishes=wishes, lacks=lacks, difficult=acts)
                 trial = _Trial(make_policy, seed, run, models, recording, own)
                 trial.go()
             except MachineError as error:
                 recording.cut(recorded)
                 declined = error
             else:
+                trial.eased = asking and not wishes
                 return trial
     assert declined is not None
     raise declined
@@ -205,7 +215,8 @@ class _Kind(NamedTuple):
     threads: int | None  # of wide nodes
     deadline_s: float | None
     slots: bool = False
-    less: bool = False  # whether the manager cannot do all, and jobs ask for more than threads
+    wishes: bool = False  # whether jobs ask for more than threads and memory
+    lacks: bool = False  # whether the manager cannot do all
 
 
 class _Trial:
@@ -231,7 +242,11 @@ class _Trial:
         self._hardware = Random(f"{seed}/{run}/hardware")  # draws about measured hardware
         self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
         # Draws about what jobs ask for, and what the manager lacks; about jobs on wide nodes.
-        self._less = Random(f"{seed}/{run}/less") if kind.less else None
+        self._less = Random(f"{seed}/{run}/less") if kind.wishes else None
+        self.wishes, self.eased = (
+            kind.wishes,
+            False,
+        )  # whether jobs asked for more, and had to ask for less than the run would have
         self._wide = Random(f"{seed}/{run}/ppn") if kind.threads else None
         self._difficult, self._deadline_s = kind.difficult, kind.deadline_s
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
@@ -244,6 +259,7 @@ class _Trial:
             measured=self._measured,
             sharing=self._sharing if kind.slots else None,
             less=self._less,
+            lacks=kind.lacks,
             threads=kind.threads,
         )
         self.decisions = self.events = 0
@@ -520,7 +536,7 @@ class _Trial:
             if self._measured:
                 spec = with_self_slowdown(random, spec)
             if self._less is not None:
-                spec = with_wishes(self._less, site.machine, spec)
+                spec = with_wishes(self._less, site.machine, spec, tick_us)
             if self._wide is not None and shaped:
                 spec = with_ppn(self._wide, site.machine, spec)
             if spec.processes <= site.machine.most_processes(spec):

@@ -16,7 +16,7 @@ from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.testing.site import Site
+from cosched_plugin.testing.site import ALL_IT_SAYS, Site
 
 # The draws of `cosched_plugin.testing.check`: machines, beliefs about them, and jobs.
 
@@ -123,9 +123,14 @@ def draw_capabilities(random: Random, tick_us: int) -> tuple[m.Capabilities, tup
     ), tuple(feature for feature in m.FEATURES if feature != lacking)
 
 
-def with_wishes(random: Random, machine: Machine, spec: m.JobSpec) -> m.JobSpec:
-    """Draw the nodes that a job may have, what it takes of what is counted, and its priority."""
+def with_wishes(random: Random, machine: Machine, spec: m.JobSpec, tick_us: int) -> m.JobSpec:
+    """Draw the nodes that a job may have, what it takes of what is counted, its priority, and whether a limit has held it back.
+
+    A manager tells of a job only when no limit of its user forbids its start: then it was submitted before.
+    """
     spec = spec._replace(priority=random.randint(-2, 2))
+    if random.random() < 0.3:
+        spec = spec._replace(submit_us=max(0, spec.submit_us - random.randint(1, 5) * tick_us))
     if random.random() < 0.3:
         firsts = sorted({random.randrange(machine.nodes) for _ in range(2)})
         spec = spec._replace(eligible=tuple((first, random.randint(1, machine.nodes - first)) for first in firsts))
@@ -298,13 +303,15 @@ def draw_site(
     measured: bool,
     sharing: Random | None,
     less: Random | None = None,
+    lacks: bool = False,
     threads: int | None = None,
 ) -> tuple[Site, int]:
     """Return a site, and the time scale of its run in microseconds.
 
     ``more`` has draws that were added later, and ``hardware`` those about measured hardware. If ``measured``, slowdowns of pairs are;
     with ``sharing``, a source of further draws, the machine has slots; with ``models``, the site believes in one of these
-    contention models; with ``less``, the manager cannot do all, and jobs ask for more; ``threads``: of the nodes, where not drawn.
+    contention models; with ``less``, jobs ask for more than threads, and if it ``lacks`` something, the manager cannot do all;
+    ``threads``: of the nodes, where not drawn.
     """
     pairs = False
     if measured:
@@ -328,5 +335,5 @@ def draw_site(
     quantum_us = None if sharing is None else draw_quantum(sharing, tick_us)
     if less is None:
         return Site(nodes, belief, resume_us, quantum_us), tick_us
-    can, features = draw_capabilities(less, tick_us)
+    can, features = draw_capabilities(less, tick_us) if lacks else (ALL_IT_SAYS, m.FEATURES)
     return Site(with_amounts(less, nodes), belief, resume_us, quantum_us, draw_licences(less), can, features), tick_us

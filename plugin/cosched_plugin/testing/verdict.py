@@ -63,13 +63,17 @@ class Report(NamedTuple):
     declined: int = 0  # number of these runs on machines that the policy cannot work on
     replayed: int = 0  # batches that another process answered as well
     events: int = 0
+    asking: int = 0  # runs with node sets and amounts
+    eased: int = 0  # of these, on which the policy declined them, and jobs asked for less
 
     def __str__(self) -> str:
         declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
+        asking = f"; jobs had to ask for less in {self.eased} of {self.asking} runs with node sets and amounts"
+        asking = asking if self.asking else ""
         replayed = f"; another process answered {self.replayed} of them as well" if self.replayed else ""
         return (
             f"passed {self.runs} runs of seed {self.seed}: {self.jobs} jobs, {self.decisions} decisions, "
-            f"{self.batches} batches with a restart after each{replayed}{declined}"
+            f"{self.batches} batches with a restart after each{replayed}{declined}{asking}"
         )
 
 

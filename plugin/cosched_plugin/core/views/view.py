@@ -191,12 +191,14 @@ class View(SlotFacts):
 
     def open_on(self, job: JobSpec, free: Layers, at_us: int | None = None) -> tuple[Layers, NodeSet | None]:
         """Return the same as a set of threads, and the nodes (None: any) of which those count."""
+        return free, self.open_nodes(job, at_us)
+
+    def open_nodes(self, job: JobSpec, at_us: int | None = None) -> NodeSet | None:
+        """Return the nodes that ``job`` may have, with enough of the countable resources that it takes; None: any."""
         if not (job.eligible or job.resources or job.licences):
-            return free, None
+            return None
         nodes = self._state.machine.eligible(job)
-        if job.resources or job.licences:
-            nodes = self._counts_at(at_us).open_to(job, nodes)
-        return free, nodes
+        return self._counts_at(at_us).open_to(job, nodes) if job.resources or job.licences else nodes
 
     def _counts_at(self, at_us: int | None) -> Counts:
         """Return what is left of countable resources, by the running jobs."""

@@ -46,7 +46,6 @@ class _WithTheNext(api.Matching):
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY})
     protocol_features: ClassVar[api.Needs] = api.PAIRING
-    ignores: ClassVar[api.Needs] = api.EVERYTHING
 
     def __init__(self, max_slowdown: float = inf) -> None:
         self._monitor = api.PairMonitor(max_slowdown)
@@ -269,7 +268,6 @@ class Lookahead(RemembersStarts, api.Matching):
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.PAIR_BELIEF})
     protocol_features: ClassVar[api.Needs] = api.PAIRING
-    ignores: ClassVar[api.Needs] = api.EVERYTHING
 
     def __init__(
         self, heuristic: Heuristic, *, max_slowdown: float = 1.6, cpu: str = HYPERTHREADED, weak_load: float = 0.2

@@ -200,8 +200,11 @@ class Express(Guests):
         """
         view = context.view
         alone = _with_one_job(view)
+        nodes = view.open_nodes(job)
+        if nodes is not None:
+            alone = api.NodeSet(alone & nodes)
         none = tuple([api.NodeSet(0)] * view.machine.depth)
-        open_ = api.minus(view.free, kept or none) if self._empty_nodes else none
+        open_ = view.open_to(job, api.minus(view.free, kept or none)) if self._empty_nodes else none
         chosen: list[api.Running] = []
         for running in may:
             mine = view.nodes_by_job[running.job.id] & alone
@@ -216,8 +219,8 @@ class Express(Guests):
         runs = api.first_fit(job, open_, view.machine, view.free_memory_mb) if chosen else None
         if runs is None:
             return None
-        nodes = api.nodes_of(runs)
-        hosts = [running for running in chosen if nodes & view.nodes_by_job[running.job.id]]
+        taken = api.nodes_of(runs)
+        hosts = [running for running in chosen if taken & view.nodes_by_job[running.job.id]]
         return self._stopping(context.placement.offer_on(job, runs, api.snapshot_now(view)), hosts, None, view)
 
     def _for_disk(
@@ -233,7 +236,7 @@ class Express(Guests):
             memory = list(view.free_memory_mb)
             for node, processes in api.each_node(running.runs) if running.job.memory_mb and not running.on_disk else ():
                 memory[node] += processes * running.job.memory_mb
-            runs = api.first_fit(job, running.layers, view.machine, memory)
+            runs = api.first_fit(job, running.layers, view.machine, memory, view.open_nodes(job))
             if runs is None:
                 continue
             mine = api.nodes_of(runs)

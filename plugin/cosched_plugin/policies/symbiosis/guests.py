@@ -31,6 +31,11 @@ class Host(NamedTuple):
         """Return its processes."""
         return self.running.job.processes
 
+    def on(self, nodes: api.NodeSet) -> Host:
+        """Return the host as a job sees it that may have these nodes only."""
+        open_ = tuple([api.NodeSet(layer & nodes) for layer in self.open])
+        return Host(self.running, self.tenancy, open_, api.size(open_))
+
 
 class _Choice(NamedTuple):
     """Enough hosts for a guest, the cheapest ones."""
@@ -52,7 +57,6 @@ class Guests(api.Matching):
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.PAIR_BELIEF})
     provides: ClassVar[api.Needs] = frozenset({api.PAYMENTS})
     protocol_features: ClassVar[api.Needs] = api.PAIRING
-    ignores: ClassVar[api.Needs] = api.EVERYTHING
 
     def __init__(
         self,
@@ -140,6 +144,9 @@ class Guests(api.Matching):
         if view.pairs is None or not self._may_share(job):
             return None
         hosts = self._open_hosts(view)
+        nodes = view.open_nodes(job)
+        if nodes is not None:
+            hosts = [narrow for host in hosts if (narrow := host.on(nodes)).room]
         # Each host is asked whether it may be held past its own end, by one thread at first, as only some of its nodes may be;
         # where the gate then refuses the seat, by all of them.
         for one in (True, False):
@@ -277,7 +284,7 @@ class Guests(api.Matching):
         open_, *more = [*([view.free] if choice.empty else []), *[host.open for host in choice.hosts]]
         for layers in more:
             open_ = api.union(open_, layers)
-        runs = api.first_fit(job, open_, view.machine, view.free_memory_mb)
+        runs = api.first_fit(job, open_, view.machine, view.free_memory_mb, view.open_nodes(job))
         if runs is None:
             return None
         nodes = api.nodes_of(runs)
