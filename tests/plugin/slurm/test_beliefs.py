@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.commands import assert_one_line
+from tests.plugin.slurm.bed import bed, on_each_slurm
 from tests.plugin.slurm.made_accounts import BEGIN_S, HEADER, Made, account
-from tests.processes import run_python
+from tests.processes import environment, run_python
 
 from cosched_hwmodel.measured.co_run_table import CERTAIN, OFTEN, Evidence, read_table
 from cosched_hwmodel.measured.elapsed_times import Run
@@ -20,6 +22,20 @@ from cosched_plugin.common.sacct_dump import dump_of
 from cosched_plugin.slurm.learning import runs_of
 from cosched_plugin.slurm.site_file import Site, read_site
 
+# What a job does on the bed: so much work, slower while another one has a mark on its node.
+WORK = """import os, sys, time
+folder, work_s, slowdown = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+node = os.environ["SLURMD_NODENAME"] + "-"
+mark = os.path.join(folder, node + os.environ["SLURM_JOB_ID"])
+open(mark, "x").close()
+before = time.monotonic()
+while work_s > 0:
+    time.sleep(0.1)
+    now = time.monotonic()
+    work_s -= (now - before) / (slowdown if sum(name.startswith(node) for name in os.listdir(folder)) > 1 else 1.0)
+    before = now
+os.remove(mark)
+"""
 TRUTH = {("cg", "cg"): 1.6, ("cg", "ep"): 1.05, ("ep", "cg"): 1.15, ("ep", "ep"): 1.3}
 
 
@@ -181,3 +197,37 @@ def test_what_cannot_be_used_is_refused_in_one_line(
     command = ("slurm", "beliefs", "--sacct", "jobs", "--site", "site.toml", *options)
     ran = run_python("-m", "cosched_plugin", *command, folder=tmp_path)
     assert words in assert_one_line(ran, 2, "cosched-plugin")
+
+
+@pytest.mark.slow
+@on_each_slurm("slurmdbd", "sacctmgr")
+def test_what_jobs_of_a_real_slurm_cost_each_other_is_learned(tmp_path: Path, slurm: str) -> None:
+    """Jobs of two applications, alone and as guests: one takes 1.6 times as long beside the other, that one 1.15 times."""
+    slowdowns, draw = {"cg": 1.6, "ep": 1.15}, random.Random(2)
+    (tmp_path / "work.py").write_text(WORK)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with bed("--accounting", slurm=slurm) as one:
+
+        def submit(name: str, node: int, partition: str, *more: str) -> int:
+            work_s = draw.uniform(18, 22)
+            script = f"exec python3 {tmp_path}/work.py {marks} {work_s} {slowdowns[name]}"
+            options = ("-J", name, "-w", f"n{node}", "-N1", "-n4", "-t5", *more)
+            return one.submit(*options, script=script, partition=partition, held=False)
+
+        for node in range(8):
+            for name in ("cg", "ep"):
+                submit(name, node, "co")
+            for host, guest in (("cg", "ep"), ("ep", "cg")):
+                submit(guest, node, "guest", f"--dependency=after:{submit(host, node, 'co')}")
+        one.until(lambda jobs: all(job["job_state"] == "COMPLETED" for job in jobs.values()), 400)
+        time.sleep(3)  # slurmctld hands ends on to slurmdbd
+        command = ("-m", "cosched_plugin", "slurm", "beliefs", "--since", "now-1hours")
+        ran = run_python(*command, "--json", "--out", "pairs.csv", folder=tmp_path, env=environment(**one.told))
+    assert ran.code == 0, ran.err
+    pairs = {pair["application"]: pair for pair in json.loads(ran.out)["pairs"]}
+    for name, truth in slowdowns.items():
+        pair = pairs[name]
+        assert pair["low"] <= truth <= pair["high"], pairs
+        assert pair["number"] >= 8
+        assert pair["ratio"] == pytest.approx(truth, rel=0.1)

@@ -512,6 +512,14 @@ BUDGETS: Final[Mapping[str, Entry]] = {
 }
 BELIEFS: Final[Mapping[str, Entry]] = {
     "given": Entry("", "slowdowns of co-located jobs are what the site says"),
+    "trials": Entry(
+        "belief.trials:Trials",
+        "the same, and a few jobs at a time are tried beside others of which it says nothing",
+        {
+            "most": whole(1, 10_000, "guests on trial at once"),
+            "assumed": number(1, 10, "slowdown of a pair on trial, until more is known"),
+        },
+    ),
     "learned": Entry(
         "belief.learned:Learned",
         "slowdowns of co-located jobs are learned, by application and user, from those that the manager measures",

@@ -270,10 +270,13 @@ class Memory:
         self.believer = believer
 
     # Must be called before a pass, and again once notes have changed: a scheduler that begins here knows the notes alone.
-    def believe(self, view: api.View) -> None:
-        """Give the view the model of pairs that follows from the notes."""
-        if self.believer is not None:
-            view.believe(self.believer.pairs(view))
+    def believe(self, view: api.View) -> bool:
+        """Give the view the model of pairs that follows from the notes, and from what runs; tell whether it is another one."""
+        if self.believer is None:
+            return False
+        before = view.pairs
+        view.believe(self.believer.pairs(view))
+        return view.pairs is not before
 
     def remember(self, changes: api.Changes, view: api.View) -> Generator[api.Action, None, bool]:
         """Yield the notes that change, and tell whether any did."""
@@ -301,13 +304,19 @@ class Remembering:
         self._follows = any(part.follows_arrivals for part in memory.parts.values())
 
     def decide(self, view: api.View) -> Iterator[api.Action]:
-        """Yield notes, then the decisions of one pass."""
+        """Yield notes, then the decisions of a pass, and of more as long as these change the belief."""
         self._memory.believe(view)
         ended, measured = view.ended, view.measured
         arrived = view.arrived if self._follows else ()
         if not (ended or measured or arrived):
-            return self._policy.decide(view)
-        return chain(self._memory.remember(api.Changes((), ended, measured, arrived), view), _later(self._policy, view))
+            return self._settled(view)
+        return chain(self._memory.remember(api.Changes((), ended, measured, arrived), view), self._settled(view))
+
+    def _settled(self, view: api.View) -> Iterator[api.Action]:
+        """Yield the policy's decisions; it is asked only once the decisions before them have taken effect."""
+        yield from self._policy.decide(view)
+        while self._memory.believe(view):
+            yield from self._policy.decide(view)
 
 
 class Budgeted:
@@ -328,11 +337,6 @@ class Budgeted:
             )
         view.work.begin(units)
         return self._policy.decide(view)
-
-
-def _later(policy: api.Policy, view: api.View) -> Iterator[api.Action]:
-    """Yield the policy's decisions; it is asked only once the decisions before them have taken effect."""
-    yield from policy.decide(view)
 
 
 def _resume_from_disk(view: api.View) -> Iterator[api.Action]:
