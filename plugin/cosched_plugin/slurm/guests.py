@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from math import inf
 from typing import Final, NamedTuple
 
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.slurm_notation import ON_NODES, WAITING
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.slurm.pairing import Shown
@@ -25,6 +26,7 @@ FREE: Final = frozenset({"Resources", "Priority"})
 UNTRIED: Final = frozenset({"", "None"})  # Slurm has not looked at it yet
 _INTERVAL: Final = 30.0  # Slurm's default of bf_interval
 _BUILTIN: Final = 60.0  # and of sched_interval, where nothing is backfilled
+LOST_US: Final = 10 * SECOND_US  # a change that is not seen after that is lost, as by a slurmctld that was killed
 _AFTER_S: Final = 5.0  # what a cycle of the backfill takes itself
 
 
@@ -85,11 +87,11 @@ def why_barred(job: SlurmJob, site: Site) -> str:
 
 
 def why_hopeless(
-    ask: Ask, job: SlurmJob, there: Mapping[str, Sequence[SlurmJob]], in_service: Container[str], site: Site
-) -> str:
+    ask: Ask, job: SlurmJob, there: Mapping[str, Sequence[SlurmJob]], in_service: Container[str], site: Site, now_us: int
+) -> str:  # fmt: skip
     """Return why an asked job that still waits is to be put back at once; empty if it may wait."""
-    if job.partition in site.guests:
-        return "Slurm shows it there"  # slurmctld was killed, and has lost the change
+    if job.partition in site.guests and now_us > ask.at_us + LOST_US:
+        return "Slurm shows it there"
     if job.held:
         return "it was held"
     if job.reason not in FREE | UNTRIED:

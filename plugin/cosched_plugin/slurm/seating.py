@@ -23,7 +23,7 @@ from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.messages import Action, JobSpec, ReviseJob, SetNote, StartJob, StartTogether
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.observing import Make, Observer
-from cosched_plugin.site.poll_loop import Clock
+from cosched_plugin.site.poll_loop import Clock, Manager
 from cosched_plugin.site.snapshots import PENDING, Snapshot
 from cosched_plugin.slurm.actuator import SlurmActuator, Tools
 from cosched_plugin.slurm.cluster import Cluster
@@ -47,9 +47,8 @@ from cosched_terminal.console import INFO, WARNING, Field, Log
 
 BACK_OFF_US: Final = 5 * SECOND_US
 PAUSE_US: Final = 30 * SECOND_US  # after a limit of all guests was met, unless one of them ends
-UNTRIED_S: Final = (
-    3.0  # for so long a job that has come, and that Slurm has not looked at, keeps its place before others
-)
+CAPPED_US: Final = 600 * SECOND_US  # for so long after that one is asked at a time
+UNTRIED_S: Final = 3.0  # for so long a job that has come, and that Slurm has not looked at, is not passed by others
 EXPLAIN_S: Final = 60.0  # between two looks at why a job is no guest
 REPORT_S: Final = 3600.0  # between two accounts of what was gained
 LEAVE_S: Final = 10.0  # for putting back what is asked, at the end
@@ -71,9 +70,10 @@ class GuestActuator(SlurmActuator):
         self.asked: dict[int, Ask] = {}  # by the protocol's number
         self.hopeless: Mapping[int, str] = {}  # those that are to be put back at once, and why
         self.words: Mapping[int, str] = {}  # what is said of a start
-        self.paused_us = 0  # until when nobody is asked
+        self.paused_us = 0  # until when nobody is asked, and until when one at a time: a limit of all guests was met
+        self.capped_us = 0
         self.counts = {"asked": 0, "begun": 0, "put_back": 0, "first": 0, "orphans": 0, "blind": 0}
-        self._tried_us: dict[int, int] = {}  # when an orphan is next put back: it may be refused
+        self._tried_us: dict[int, int] = {}  # when a job is next put back, if it is still there
 
     def carry_out(self, action: Action) -> Outcome:
         """Ask for a start; what is expected of running jobs is for the books alone."""
@@ -123,13 +123,14 @@ class GuestActuator(SlurmActuator):
         waited = "" if ask is None else f" in {(self._clock.now_us() - ask.at_us) / SECOND_US:.0f} s"
         why = self.hopeless.get(job_id) or f"it has not begun{waited} (Slurm's reason: {reason or 'None'})"
         if reason.startswith("QOS"):  # most likely of the partition's own QOS, which caps the guests
-            self.paused_us = self._clock.now_us() + PAUSE_US
+            self.paused_us, self.capped_us = (self._clock.now_us() + us for us in (PAUSE_US, CAPPED_US))
         self.put_back(job_id, why, "put_back")
         return True
 
     def put_back(self, job_id: int, why: str, kind: str) -> bool:
         """Give a job the partition back in which its user has submitted it, and no list of nodes; return whether it has that."""
         self.counts[kind] += 1
+        self._tried_us[job_id] = self._clock.now_us() + BACK_OFF_US  # its record may stay as it was for a turn
         problem = self._unless_silent(partial(self._put_back, job_id))
         self.back_off(job_id)
         label = self._cluster.label(job_id)
@@ -156,13 +157,14 @@ class GuestActuator(SlurmActuator):
         self._tried_us = {job_id: at_us for job_id, at_us in self._tried_us.items() if at_us > now_us}
         for job_id in job_ids:
             if job_id not in self._tried_us and not self.silence:
-                self._tried_us[job_id] = now_us + BACK_OFF_US
                 self.put_back(job_id, "it waited in the partition of guests, and nobody had asked it to", "orphans")
 
     def back_off(self, job_id: int) -> None:
         """Let a job wait at least 5 s until it is asked again, and longer with every failure in a row."""
         now_us, manager = self._clock.now_us(), self._cluster
-        manager.back_off([job_id], now_us)
+        Manager.back_off(
+            manager, [job_id], now_us
+        )  # whatever limit its reason names, which is that of the guests' partition
         manager.not_before_us[job_id] = max(manager.not_before_us.get(job_id, 0), now_us + BACK_OFF_US)
 
     def requeue(self, job: SlurmJob) -> Outcome:
@@ -216,7 +218,8 @@ class Seating(Observer):
         self._gains = Gains(dry=actuator.dry)
         self._hosts_of: dict[
             int, frozenset[int]
-        ] = {}  # of guests that this process has asked: Slurm's numbers of their hosts
+        ] = {}  # Slurm's numbers of the hosts of guests that this process has asked
+        self._guests: set[int] = set()  # those that run, by Slurm's numbers
         self._kept: dict[int, tuple[str, ...]] = {}  # of a trial run: the nodes of those who would be guests
         self._pairs_seen: set[tuple[int, int]] = set()  # by Slurm's numbers of the guest and of the other one
         self._barred: dict[int, str] = {}  # pending jobs that are no candidates, and why
@@ -251,6 +254,10 @@ class Seating(Observer):
         cluster, actuator, site = self._cluster, self._actuator, self._cluster.site
         self._looked_us, there = self.clock.now_us(), by_node(cluster.polls.jobs)
         self._see_starts(there)
+        before, guests = self._guests, set(site.guests.values())
+        self._guests = {job.job_id for jobs in there.values() for job in jobs if job.partition in guests}
+        if before - self._guests:
+            actuator.paused_us = 0  # there is room for another one below their cap
         actuator.hopeless = self.driver.hopeless = {} if actuator.dry else dict(self._hopeless(there))
         actuator.put_back_orphans(orphans(cluster.records, actuator.asked, site))
         self._gains.look(cluster.records, self.clock.now_s())
@@ -262,7 +269,7 @@ class Seating(Observer):
                 why = why_barred(job, site)
                 if why or job.priority < first:
                     polled[job_id] = each._replace(held=True)
-                if why and job.reason not in UNTRIED and job.partition in site.guests:
+                if why and job.reason not in UNTRIED and job.partition not in guests:
                     self._barred[job_id] = why
         self._kept = {
             job_id: names for job_id, names in self._kept.items() if self._gains.holds(job_id, self.clock.now_s())
@@ -288,9 +295,9 @@ class Seating(Observer):
     def _hopeless(self, there: Mapping[str, Sequence[SlurmJob]]) -> Iterator[tuple[int, str]]:
         cluster = self._cluster
         in_service = {name for number, name in enumerate(cluster.names) if number not in cluster.down}
-        closed = self._closed()
+        closed, now_us = self._closed(), self.clock.now_us()
         for job_id, ask in self._actuator.asked.items():
-            why = closed or why_hopeless(ask, cluster.records[job_id], there, in_service, cluster.site)
+            why = closed or why_hopeless(ask, cluster.records[job_id], there, in_service, cluster.site, now_us)
             if why:
                 yield job_id, why
 
@@ -323,16 +330,21 @@ class Seating(Observer):
                 self._actuator.counts["begun"] += 1
                 self._hosts_of[job_id] = ask.hosts
                 self._gains.begin(job_id, job.start_s, ask.planned_s if ask.planned_s > job.start_s else 0.0)
-                others = {one.job_id for name in job.nodes for one in there.get(name, ())} - {job.job_id}
-                beside = (
-                    f"beside job {', '.join(map(str, sorted(others)))}"
-                    if others
-                    else "beside nobody: its host has ended"
-                )
-                where = "" if set(job.nodes) == set(ask.nodes) else f", and not on {','.join(ask.nodes)}"
-                self.log(
-                    "guest", f"job {label} is a guest on {','.join(job.nodes)}{where}, {beside}, {after}", job=job_id
-                )
+                self._tell_guest(job_id, job, ask, there, after)
+
+    def _tell_guest(
+        self, job_id: int, job: SlurmJob, ask: Ask, there: Mapping[str, Sequence[SlurmJob]], after: str
+    ) -> None:
+        others = {one.job_id: self._name(one) for name in job.nodes for one in there.get(name, ())}
+        others.pop(job.job_id, None)
+        beside = f"job {', '.join(others.values())}" if others else "nobody: its host has ended"
+        where = "" if set(job.nodes) == set(ask.nodes) else f", and not on {','.join(ask.nodes)}"
+        words = f"job {self._name(job)} is a guest on {','.join(job.nodes)}{where}, beside {beside}, {after}"
+        self.log("guest", words, job=job_id)
+
+    def _name(self, job: SlurmJob) -> str:
+        """Return the name by which people know a job, of its record."""
+        return str(job.job_id) if job.task is None else f"{job.array_id}_{job.task}"
 
     def _see_pairs(self, found: Sequence[Company]) -> None:
         """Look at pairs that are new: those that nobody asked for are told."""
@@ -361,13 +373,14 @@ class Seating(Observer):
 
     def _tell_blind(self, guest: SlurmJob, other: SlurmJob, slows: tuple[float, float] | None) -> None:
         self._actuator.counts["blind"] += 1
-        words = f"guest {guest.job_id} and job {other.job_id} on {','.join(sorted(set(guest.nodes) & set(other.nodes), key=natural))}"
+        names = sorted(set(guest.nodes) & set(other.nodes), key=natural)
+        words = f"guest {self._name(guest)} and job {self._name(other)} on {','.join(names)}"
         belief = "nothing is known of them" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
         self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, job=guest.job_id)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
             problem = self._actuator.requeue(guest)
             done = problem or "they would get on faster one after the other"
-            self.log("requeued", f"guest {guest.job_id} is requeued: {done}", level=WARNING, job=guest.job_id)
+            self.log("requeued", f"guest {self._name(guest)} is requeued: {done}", level=WARNING, job=guest.job_id)
 
     # ------------------------------------------------------------ decisions
 
@@ -404,7 +417,8 @@ class Seating(Observer):
     def _answer(self, actions: Sequence[Action], facts: Sequence[Mapping[str, Any]]) -> None:
         running, asked = dict(self.driver.books.ledger.running), self._actuator.asked
         reasons = {fact["job"]: fact for fact in facts if fact.get("kind") == "start"}
-        kept = list(_joining(actions, running))
+        most = 1 - len(asked) if self.clock.now_us() < self._actuator.capped_us else MOST_ASKS
+        kept = list(_joining(actions, running, most))
         starts = [action for action in kept if isinstance(action, StartJob)]
         words = {start.job_id: self._joined_words(start, reasons.get(start.job_id, {})) for start in starts}
         self._actuator.words = words
@@ -421,15 +435,13 @@ class Seating(Observer):
         if fact.get("slowdown"):
             words.append(f"{fact['slowdown']:.2f} times as slow as alone")
         for each in fact.get("beside", ()):
-            tried = max(self._slowdowns(start.job_id, each["job"])) == inf
-            words.append(
-                f"beside job {self.manager.label(each['job'])}, "
-                + (
-                    "on trial, since nothing is known of them"
-                    if tried
-                    else f"which becomes {each['slowdown']:.2f} times as slow"
-                )
+            known = max(self._slowdowns(start.job_id, each["job"])) < inf
+            what = (
+                f"which becomes {each['slowdown']:.2f} times as slow"
+                if known
+                else "on trial: nothing is known of the two"
             )
+            words.append(f"beside job {self.manager.label(each['job'])}, {what}")
         return ", ".join(words)
 
     def _pretend(self, start: StartJob, ask: Ask, fact: Mapping[str, Any]) -> None:
@@ -468,7 +480,7 @@ class Seating(Observer):
                     self._remark(job_id, f"no guest: {why}")
         self._notices.tell("no-guest", "job {} is no guest: {}", new, INFO)
         self._said = {job_id: said for job_id, said in self._said.items() if job_id in self._cluster.records}
-        self._now |= {"hosts": len(hosts), "candidates": len(ledger.queue)}
+        self._now = {**self._now, "hosts": len(hosts), "candidates": len(ledger.queue)}
 
     def _room(self, running: Running) -> int:
         """Return how many threads are open beside a job of a host partition: on the nodes that it has alone."""
@@ -485,10 +497,8 @@ class Seating(Observer):
 
     def _count(self) -> None:
         """Bring the figures of the status up to date."""
-        guests = set(self._cluster.site.guests.values())
-        running = [job for job in self._cluster.polls.jobs if job.state == "RUNNING" and job.partition in guests]
         sums = self._gains.totals(self.clock.now_s())._asdict()
-        self._now |= {"asked_now": len(self._actuator.asked), **sums, "guests": len(running)}
+        self._now = {**self._now, **sums, "asked_now": len(self._actuator.asked), "guests": len(self._guests)}
 
     def _report(self) -> None:
         """Say what was gained so far."""
@@ -513,8 +523,8 @@ class Seating(Observer):
         self._report()
 
 
-def _joining(actions: Sequence[Action], running: Mapping[int, Running]) -> Iterator[Action]:
-    """Yield the starts that join running jobs, and what is noted and expected of jobs that run then.
+def _joining(actions: Sequence[Action], running: Mapping[int, Running], most: int) -> Iterator[Action]:
+    """Yield at most so many starts that join running jobs, and what is noted and expected of jobs that run then.
 
     A start on free nodes is Slurm's to make, and so is one of several jobs together. The limits of running jobs are their users'.
     """
@@ -526,7 +536,7 @@ def _joining(actions: Sequence[Action], running: Mapping[int, Running]) -> Itera
     for action in actions:
         match action:
             case StartJob(job_id, runs):
-                if asks < MOST_ASKS and any_layer(layers_of(runs, 1)) & taken:
+                if asks < most and any_layer(layers_of(runs, 1)) & taken:
                     asks += 1
                     yield action
                 else:

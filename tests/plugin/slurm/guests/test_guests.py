@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from tests.plugin.slurm.bed import Bed, bed, each_slurm
 from tests.plugin.slurm.enforcing import Enforcing, seating
@@ -158,7 +160,7 @@ def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_canno
     site = tmp_path / "site.toml"
     site.write_text(SITE)
     with bed("--scheduler", "backfill", "--nodes", "2", slurm=slurm) as one:
-        with seating(one, tmp_path, "--site", str(site)) as driver:
+        with seating(one, tmp_path, "--site", str(site), "--metrics", "127.0.0.1:0") as driver:
             host = submit(one, nodes=2, run_s=30)
             one.until(lambda jobs: jobs[host]["job_state"] == "RUNNING", 20)
             guest = submit(one, run_s=3, minutes=2, comment=DISK)
@@ -168,6 +170,11 @@ def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_canno
                 f"job {guest} is asked to be a guest: on n0, 1.00 times as slow as alone, beside job {host}, which"
                 in driver.log
             )
+            page = re.search(r"metrics at (\S+)", driver.log)
+            assert page
+            with urlopen(page[1], timeout=10) as answer:
+                figures = answer.read().decode()
+            assert "# TYPE cosched_plugin_guests_begun_total counter\ncosched_plugin_guests_begun_total 1\n" in figures
             longer = submit(one, run_s=3, minutes=60, comment=DISK)
             driver.wait_for(f"job {longer} is no guest: its limit")
             assert one.jobs()[longer]["partition"] == "co"

@@ -198,8 +198,8 @@ def test_jobs_are_asked_in_slurms_order_and_those_of_several_nodes_join_several_
         ({"state_reason": "JobHeldUser", "priority": 0}, "it is held"),
         ({"state_reason": "Dependency"}, "Slurm's reason is Dependency"),
         ({"state_reason": "QOSMaxJobsPerUserLimit"}, "Slurm's reason is QOSMaxJobsPerUserLimit"),
-        ({"partition": "co,other"}, ""),
-        ({"required_nodes": "n1"}, "it may have some nodes only, which the policy does not honour"),
+        ({"partition": "co,other"}, "it may start in several partitions, and putting it back would lose that"),
+        ({"required_nodes": "n1"}, "it asks for nodes of its own (-w), which putting it back would lose"),
         ({"shared": ["none"]}, "it has its nodes alone: it asks for that, or nothing is known of it"),
         ({"name": "c"}, "nothing is known of it beside any job that runs"),
         ({"name": "bad", "time_limit": 15}, "it does not pay by what is believed, or memory is short"),
@@ -274,7 +274,7 @@ def guests_are_drained(slurm: Slurm) -> None:
         (node_drains, 1, "node n0 is out of service"),
         (another_comes, 1, "another job is on node n0"),
         (cap_is_met, 1, "Slurm's reason is QOSGrpJobsLimit"),
-        (change_is_lost, 1, "Slurm shows it there"),
+        (change_is_lost, 11, "Slurm shows it there"),
         (guests_are_drained, 6, "partition guest is not up"),
         (lambda _: None, 36, "it has not begun in 37 s (Slurm's reason: Resources)"),
     ],
@@ -293,6 +293,28 @@ def test_an_asked_job_is_put_back(happens: Callable[[Slurm], None], after_s: flo
     if after_s == 36:
         assert bench.turn(4) == []
         assert bench.turn(2) == [(4, "guest", "n0")]  # after 5 s it may try again
+
+
+def test_a_cap_of_all_guests_is_tried_again_when_one_of_them_ends() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n[0-1]", time_limit=60)
+    slurm.job(4)
+    bench = Bench(slurm)
+    slurm.begin(4)
+    slurm.job(5)
+    slurm.job(6)
+    assert bench.turn() == [(4, "guest", "n0"), (5, "guest", "n1")]
+    slurm.jobs[5]["state_reason"] = "QOSGrpJobsLimit"
+    assert bench.turn() == [(5, "co", "")]
+    slurm.jobs[5]["state_reason"] = "Resources"
+    assert bench.turn(20) == []  # nor job 6
+    slurm.end(4)
+    assert [change[:2] for change in bench.turn()] == [(5, "guest")]  # one at a time now
+    slurm.jobs[5]["state_reason"] = "QOSGrpJobsLimit"
+    assert bench.turn() == [(5, "co", "")]
+    slurm.jobs[5]["state_reason"] = "Resources"
+    assert bench.turn(28) == []
+    assert [change[:2] for change in bench.turn(3)] == [(5, "guest")]  # the operator may have raised it
 
 
 def test_what_waits_among_the_guests_unasked_is_put_back_until_slurm_accepts_that() -> None:
