@@ -21,13 +21,23 @@ COLUMNS: Final = {
 OF_CLASS: Final = ("h1", "hshk", "hshk_floor")
 
 
-def harm_tables(figures: Figures, baseline: str, cells: Sequence[Where], classes: Sequence[Where]) -> list[str]:
-    """Return what H1, Hshk and floor are, a row for each cell that is compared, and a table by class of jobs for some."""
+def harm_tables(
+    figures: Figures,
+    baseline: str,
+    cells: Sequence[Where],
+    classes: Sequence[Where],
+    runs: str = "ten",
+    shaken: str = "nine",
+) -> list[str]:
+    """Return what H1, Hshk and floor are, a row for each cell that is compared, and a table by class of jobs for some.
+
+    ``runs``: of the baseline, with those that are ``shaken``.
+    """
     lines = [
         f"A job is later if its response is above 1.05 x that under {baseline} + 60 s. *H1*: share of the jobs that are later than"
         f" under {baseline}; most of it is reshuffling, which any change of a schedule causes. *Hshk*: share of the jobs that are"
-        f" later than in every one of ten runs of {baseline}, nine of them with run times shaken by ± 2 %. *Floor*: what Hshk is of"
-        f" {baseline} itself against the others, by chance alone. Only what Hshk has above its floor is harm.",
+        f" later than in every one of {runs} runs of {baseline}, {shaken} of them with run times shaken by ± 2 %. *Floor*: what Hshk is"
+        f" of {baseline} itself against the others, by chance alone. Only what Hshk has above its floor is harm.",
         "",
         *table_head(("", "", "seeds"), [title for title, _ in COLUMNS.values()]),
     ]

@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 from scripts.papers.claims import all_of, near
 from scripts.papers.figures import Figures, Where, percent_text
+from scripts.papers.guests import experiment as guests
+from scripts.papers.guests.measures import figures as opted_in_of
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import claims as lomarc_claims
@@ -34,11 +37,13 @@ from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
 
 import cosched_emulator
+from cosched_emulator import simulate
 from cosched_emulator.statistics.intervals import Verdict, mean_interval
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.study_result import series_of
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.policies.lomarc.queue_table import Future, Match
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,7 +72,7 @@ def test_only_what_is_between_the_markers_is_written(tmp_path: Path) -> None:
         write_tables(page, "lomarc", "Title", [])
 
 
-PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware", "symbiosis")
+PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware", "symbiosis", "guests")
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -105,10 +110,31 @@ def test_a_log_that_is_missing_is_named(tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, f"reproduce: no runs in {tmp_path / 'store'}\n")
 
 
-def test_a_quick_reproduction_that_needs_no_files_runs_without_them(tmp_path: Path) -> None:
-    quick = Size(symbiosis.QUICK_JOBS, 2, quick=True)
-    plan = make_plan(read_experiment(symbiosis.experiment(quick, tmp_path / "nowhere")))
+@pytest.mark.parametrize("paper", [symbiosis, guests])
+def test_a_quick_reproduction_that_needs_no_files_runs_without_them(tmp_path: Path, paper: ModuleType) -> None:
+    quick = Size(paper.QUICK_JOBS, 2, quick=True)
+    plan = make_plan(read_experiment(paper.experiment(quick, tmp_path / "nowhere")))
     assert {cell.names["workloads"] for cell in plan.cells} == {"W2"}
+
+
+def test_who_opted_in_is_told_of_every_run_and_is_who_shares() -> None:
+    """The same jobs, whether anybody shares or not; with a share of users those are in who may share."""
+    workload = {"lublin": 60, "characteristics": "M1"}
+    site = {"cluster": {"nodes": 16, "preset": "1x1x2"}, "truth": {"contention": "lomarc"}}
+    half, alone = (
+        simulate({**site, "workload": {**workload, "opted_in": share}}, policy)
+        for share, policy in ((0.5, "guests"), (1.0, "easy"))
+    )
+    found, before = opted_in_of(half), opted_in_of(alone)
+    ended = half.finished.jobs
+    response_s = (ended.end_us - ended.submit_us) / SECOND_US
+    shares = np.array([not job.spec.unpaired for job in half.prepared.workload.jobs])
+    assert 0 < shares.sum() < 60
+    assert found["half_in_response_s"] == pytest.approx(response_s[shares].mean())
+    assert found["half_others_response_s"] == pytest.approx(response_s[~shares].mean())
+    both = shares.sum() * before["half_in_response_s"] + (~shares).sum() * before["half_others_response_s"]
+    ended = alone.finished.jobs
+    assert both / 60 == pytest.approx(((ended.end_us - ended.submit_us) / SECOND_US).mean())
 
 
 def test_all_goes_on_after_a_paper_whose_files_are_missing(tmp_path: Path) -> None:
@@ -125,7 +151,7 @@ def test_all_goes_on_after_a_paper_whose_files_are_missing(tmp_path: Path) -> No
         check=False,
     )
     assert ran.returncode == 1
-    assert ran.stdout == "ran --quick\n" * 5
+    assert ran.stdout == "ran --quick\n" * 6
     left = "not run, as they need files that are no part of the project: rua\n"
     assert ran.stderr.endswith(f"{left}reproduce: failed: g-lomarc-ts\n")
 

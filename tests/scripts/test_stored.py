@@ -130,7 +130,7 @@ def test_what_a_page_reads_is_stored_and_long_texts_only_where_they_are_read() -
     assert kept(other, {"x_max", "curve"}) == {"x_max": 5.0}
 
 
-PAPERS: Final = ("rua", "lomarc", "glts", "paired_gang", "coscheduling", "hardware", "symbiosis")
+PAPERS: Final = ("rua", "lomarc", "glts", "paired_gang", "coscheduling", "hardware", "symbiosis", "guests")
 
 
 def stored_figures(name: str) -> tuple[Paper, Figures]:

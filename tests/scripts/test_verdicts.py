@@ -18,7 +18,7 @@ from scripts.verdicts import FOLDER, claims_in, verdict_lines, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
-PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware", "symbiosis")
+PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware", "symbiosis", "guests")
 MOST_WORDS = 3_000
 BODY = [
     "## The claims: waits",
@@ -101,7 +101,7 @@ def test_each_claim_of_the_lists_has_a_row(paper: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", ["rua", "lomarc", "glts", "paired_gang", "coscheduling", "symbiosis"])
+@pytest.mark.parametrize("name", ["rua", "lomarc", "glts", "paired_gang", "coscheduling", "symbiosis", "guests"])
 def test_a_report_without_runs_has_a_row_for_each_claim(name: str) -> None:
     paper = importlib.import_module(f"scripts.papers.{name}.reproduce").PAPER
     assert without_row(paper.name, paper.report(Figures([], paper.usual), Size(paper.jobs, paper.seeds))) == []

@@ -1,0 +1,179 @@
+"""The study of guests beside a site's own scheduler: which runs there are, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.papers.guests.measures import SHARES
+from scripts.papers.hardware.co_runs import aris_file
+from scripts.papers.hardware.learning import all_measured
+from scripts.papers.lomarc.experiment import AARR, BASE, EXACT
+from scripts.papers.study import Size
+
+from cosched_hwmodel.measured.co_run_table import read_table
+
+JOBS: Final = 8_000
+QUICK_JOBS: Final = 500
+SEEDS: Final = 10
+FIRST_SEED: Final = 4  # the least gain and the budget of guests were chosen on W2 with seeds 1 to 3, for symbiosis
+FEW: Final = 3  # seeds that are run first
+SHAKES: Final = 3  # runs of the baseline with shaken run times
+W2: Final = "W2"
+# Window of a log -> file, first job, cluster. One processor of SP2 is a node; of BLUE eight are, as they were.
+LOGS: Final[Mapping[str, tuple[str, int, Mapping[str, Any]]]] = {
+    "SDSC-SP2, from 30,000": ("SDSC-SP2-1998-4.2-cln.swf.gz", 30_000, {"nodes": 128, "preset": "lomarc-ht"}),
+    "SDSC-SP2, from 48,000": ("SDSC-SP2-1998-4.2-cln.swf.gz", 48_000, {"nodes": 128, "preset": "lomarc-ht"}),
+    "BLUE, from 60,000": ("SDSC-BLUE-2000-4.2-cln.swf.gz", 60_000, {"nodes": 144, "preset": "1x8x2"}),
+}
+LOG_JOBS: Final = 6_000  # of a window
+# Jobs of the model, named as applications of measured co-runs, which are the truth of two seats on a core.
+NAS: Final = "NAS pairs"
+NAS_JOBS: Final = 4_000
+NAS_LOAD: Final = 0.95
+MEASURED_AFTER_S: Final = 60  # of a job beside another, where beliefs are learned
+EASY: Final = "EASY"
+GUESTS: Final = "guests"
+OUTLASTING: Final = "guests, not inside"
+ONE_HOST: Final = "guests, one host"
+SMALL_BUDGET: Final = "guests, budget 10 %"
+ANY_PRICE: Final = "guests, any price"
+LEARNED: Final = "guests, learned"
+SHORTEST: Final = "guests, shortest first"
+LOMARC: Final = "L-R"
+SYMBIOSIS: Final = "symbiosis"
+PSS: Final = "PSS"
+POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
+    EASY: (
+        "easy",
+        ("shape=nodes",),
+        "first come, first served, each job on nodes of its own: in the place of the site's scheduler",
+    ),
+    PSS: ("pss", (), "no sharing either, in LOMARC's order of classes: what another order alone changes"),
+    LOMARC: ("lomarc-r", (), "LOMARC by response, a scheduler of its own"),
+    SYMBIOSIS: ("symbiosis", (), "cosched's own, the shortest first"),
+    GUESTS: ("guests", (), "the add-on: guests beside running jobs, limits inside their hosts'"),
+    OUTLASTING: ("guests", ("matching.inside=false",), "the same, whenever the guest's limit ends"),
+    ONE_HOST: ("guests", ("matching.hosts=1",), "the same, beside one host only"),
+    SMALL_BUDGET: ("guests", ("matching.budget=0.1",), "neighbours may cost a host 10 % of its estimate, not 25 %"),
+    ANY_PRICE: ("guests", ("matching.budget=1000",), "no budget of hosts"),
+    LEARNED: ("guests", ("belief=learned",), f"no pair is known at first; each is measured after {MEASURED_AFTER_S} s"),
+    SHORTEST: ("guests", ("order=shortest",), "the same in another order than the site's: the shortest first"),
+}
+MAIN: Final = (EASY, PSS, LOMARC, SYMBIOSIS, GUESTS, OUTLASTING, ONE_HOST)
+UNKNOWN: Final = "pairs unknown"
+SHUFFLED, INVERTED = "shuffled", "inverted"
+WRONG: Final = (SHUFFLED, INVERTED)
+OPTED: Final = {name: f"{name} opted in" for name in SHARES}
+BELIEFS: Final[Mapping[str, Mapping[str, Any]]] = {  # what a scheduler knows; EASY does not care
+    EXACT: {},
+    **{OPTED[name]: {"workload": {"opted_in": share}} for name, share in SHARES.items()},
+    SHUFFLED: {"belief": {"usage": "shuffled"}},
+    INVERTED: {"belief": {"usage": "inverted"}},
+    UNKNOWN: {"belief": {"pairs": "unknown"}, "monitoring": {"after_s": MEASURED_AFTER_S}},
+}
+USUAL: Final = {"variant": BASE, "belief": EXACT}
+
+
+def experiment(size: Size, logs: Path) -> dict[str, Any]:
+    """Return the table of the study. A seed draws jobs of the model, characteristics, and who opts in; of a log the latter two.
+
+    A quick one reads neither logs nor tables of co-runs.
+    """
+    return {
+        "title": "Guests beside a site's own scheduler",
+        "scenario": {
+            "cluster": {"nodes": 128, "preset": "lomarc-ht"},
+            "workload": {"characteristics": "M1"},
+            "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
+        },
+        "workloads": [
+            {"name": W2, "workload": {"lublin": size.jobs, "aarr": AARR[W2]}},
+            *([] if size.quick else [*_windows(size, logs), _with_co_runs(size, logs)]),
+        ],
+        "beliefs": [{"name": name, **sections} for name, sections in BELIEFS.items()],
+        "variants": [{"name": BASE}],
+        "policies": [
+            {"name": name, "policy": preset, "set": [*settings]} for name, (preset, settings, _) in POLICIES.items()
+        ],
+        "seeds": [*_seeds(size.seeds)],
+        "runs": [*_products(size)],
+        "baseline": {
+            "policy": EASY,
+            "shakes": SHAKES,
+            "runs": [
+                {
+                    "workloads": [W2],
+                    "beliefs": [EXACT],
+                    "policies": [PSS, LOMARC, GUESTS, OUTLASTING],
+                    "seeds": [*_seeds(min(FEW, size.seeds))],
+                },
+                {
+                    "workloads": [W2],
+                    "beliefs": [*OPTED.values()],
+                    "policies": [GUESTS],
+                    "seeds": [*_seeds(min(FEW, size.seeds))],
+                },
+            ],
+        },
+        "measures": ["scripts.papers.symbiosis.measures:figures", "scripts.papers.guests.measures:figures"],
+    }
+
+
+def _windows(size: Size, logs: Path) -> Iterator[dict[str, Any]]:
+    for name, (file, first, cluster) in LOGS.items():
+        workload = {"swf": str(logs / file), "first": first, "jobs": min(LOG_JOBS, size.jobs)}
+        yield {"name": name, "cluster": dict(cluster), "workload": workload}
+
+
+def _with_co_runs(size: Size, logs: Path) -> dict[str, Any]:
+    table = str(aris_file(logs))
+    named = {"applications": table, "application_names": all_measured(read_table(table)), "characteristics": None}
+    jobs = min(NAS_JOBS, size.jobs)
+    return {
+        "name": NAS,
+        "cluster": {"nodes": 128, "preset": "1x1x2"},
+        "workload": {"lublin": jobs, "aarr": AARR[W2], "load": NAS_LOAD, **named},
+        "truth": {"contention": "pairs", "pairs": table},
+    }
+
+
+def _seeds(count: int, first: int = 0) -> range:
+    return range(FIRST_SEED + first, FIRST_SEED + count)
+
+
+def _products(size: Size) -> Iterator[dict[str, Any]]:
+    """Yield the products, the most wanted first: all with a few seeds, then W2 and the pairs with the rest, then the logs."""
+    few = min(FEW, size.seeds)
+    seeds, rest = [*_seeds(few)], [*_seeds(size.seeds, few)]
+    works = [] if size.quick else [*LOGS]
+    yield from _of_work([W2], seeds)
+    if works:
+        yield from _of_work(works, seeds)
+        yield from _of_pairs(seeds)
+    yield from _of_wrong(seeds)
+    if rest:
+        yield from _of_work([W2], rest)
+        if works:
+            yield from _of_pairs(rest)
+        yield from _of_wrong(rest)
+        if works:
+            yield from _of_work(works, rest)
+
+
+def _of_work(workloads: Sequence[str], seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    where = {"workloads": [*workloads], "seeds": [*seeds]}
+    yield {**where, "beliefs": [EXACT], "policies": [*MAIN]}
+    yield {**where, "beliefs": [*OPTED.values()], "policies": [GUESTS]}
+
+
+def _of_pairs(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    yield from _of_work([NAS], seeds)
+    yield {"workloads": [NAS], "seeds": [*seeds], "beliefs": [UNKNOWN], "policies": [GUESTS, LEARNED]}
+
+
+def _of_wrong(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    where = {"workloads": [W2], "seeds": [*seeds]}
+    yield {**where, "beliefs": [EXACT], "policies": [SMALL_BUDGET, SHORTEST]}
+    yield {**where, "beliefs": [*WRONG], "policies": [GUESTS, SMALL_BUDGET, ANY_PRICE, LOMARC]}
