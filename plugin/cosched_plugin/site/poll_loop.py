@@ -140,7 +140,8 @@ class Notices:
         said, self._said[kind] = self._said.get(kind, {}), {**now}
         new = sorted(now.items() - said.items(), key=lambda item: (natural(str(item[0])), item[1]))
         for key, why in new[:MOST_NEW]:
-            self._log(kind, text.format(key, why), level=level, **({"job": key} if isinstance(key, int) else {}))
+            whose = {"job": key} if isinstance(key, int) else {}
+            self._log(kind, text.format(key, why), level=level, reason=why, **whose)
         more: dict[str, list[str]] = {}
         for key, why in new[MOST_NEW:]:
             more.setdefault(why, []).append(str(key))

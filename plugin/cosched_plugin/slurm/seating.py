@@ -69,7 +69,9 @@ class GuestActuator(SlurmActuator):
         self.remarks: dict[int, str] = {}  # what is to be written of jobs
         self.asked: dict[int, Ask] = {}  # by the protocol's number
         self.hopeless: Mapping[int, str] = {}  # those that are to be put back at once, and why
-        self.words: Mapping[int, str] = {}  # what is said of a start
+        self.told: Mapping[
+            int, tuple[str, Mapping[str, Field]]
+        ] = {}  # what is said of a start, in words and for programs
         self.paused_us = 0  # until when nobody is asked, and until when one at a time: a limit of all guests was met
         self.capped_us = 0
         self.counts = {"asked": 0, "begun": 0, "put_back": 0, "first": 0, "orphans": 0, "blind": 0}
@@ -80,24 +82,28 @@ class GuestActuator(SlurmActuator):
         if not isinstance(action, StartJob):
             return None
         job_id, label = action.job_id, self._cluster.label(action.job_id)
-        outcome = self._unless_silent(lambda: self._ask(action))
-        words = self.words.get(job_id, "")
+        outcome, job = self._unless_silent(lambda: self._ask(action)), self.key(job_id)
+        words, facts = self.told.get(job_id, ("", {}))
         if outcome is None or isinstance(outcome, Unsettled):
             self.counts["asked"] += 1
             self.placed += 1
             text = f"job {label} {'would be' if self.dry else 'is'} asked to be a guest: {words}"
-            self._log("asked", text, job=job_id, nodes=",".join(self._cluster.names_of(action)))
+            self._log("asked", text, level=INFO, job=job, nodes=",".join(self._cluster.names_of(action)), **facts)
             if outcome is not None:
-                self._log("unsettled", f"whether Slurm knows of it is not known: {outcome}", level=WARNING, job=job_id)
+                self._log("unsettled", f"whether Slurm knows of it is not known: {outcome}", level=WARNING, job=job)
             return outcome
         self.refused += 1
         if _STARTED in outcome:
             self.counts["first"] += 1
-            self._log("first", f"job {label}: Slurm was first, and has started it", job=job_id)
+            self._log("first", f"job {label}: Slurm was first, and has started it", job=job)
         else:
-            self._log("refused", f"Slurm refuses job {label} as a guest: {outcome}", level=WARNING, job=job_id)
+            self._log("refused", f"Slurm refuses job {label} as a guest: {outcome}", level=WARNING, job=job)
         self.back_off(job_id)
         return outcome
+
+    def key(self, job_id: int) -> int | str:
+        """Return a job as the log has it for programs: its number in Slurm, or the name of an array's task."""
+        return _key(self._cluster.label(job_id))
 
     def _ask(self, start: StartJob) -> Outcome:
         job_id = start.job_id
@@ -133,15 +139,15 @@ class GuestActuator(SlurmActuator):
         self._tried_us[job_id] = self._clock.now_us() + BACK_OFF_US  # its record may stay as it was for a turn
         problem = self._unless_silent(partial(self._put_back, job_id))
         self.back_off(job_id)
-        label = self._cluster.label(job_id)
+        label, job = self._cluster.label(job_id), self.key(job_id)
         name = "put-back" if kind == "put_back" else "orphan"
         self.remarks[job_id] = f"no guest: {why}"
         if problem is None:
-            self._log(name, f"job {label} is back: {why}", job=job_id)
+            self._log(name, f"job {label} is back: {why}", job=job, reason=why)
         elif isinstance(problem, str) and _STARTED in problem:
-            self._log(name, f"job {label} is not put back, since it has begun; {why}", job=job_id)
+            self._log(name, f"job {label} is not put back, since it has begun; {why}", job=job, reason=why)
         else:
-            self._log(name, f"job {label} cannot be put back: {problem}; {why}", level=WARNING, job=job_id)
+            self._log(name, f"job {label} cannot be put back: {problem}; {why}", level=WARNING, job=job, reason=why)
         return problem is None
 
     def _put_back(self, job_id: int) -> Outcome:
@@ -317,30 +323,28 @@ class Seating(Observer):
             del asked[job_id]
             if job is None or not job.nodes:  # cancelled
                 continue
-            after = f"{max(0.0, self.clock.now_us() - ask.at_us) / SECOND_US:.0f} s after it was asked"
-            label = cluster.label(job_id)
+            after_s = max(0, self.clock.now_us() - ask.at_us) / SECOND_US
+            label, key = cluster.label(job_id), self._actuator.key(job_id)
             if self._actuator.dry:
-                self.log(
-                    "began", f"job {label}: Slurm has started it {after.replace('was', 'would have been')}", job=job_id
-                )
+                words = f"job {label}: Slurm has started it {after_s:.0f} s after it would have been asked"
+                self.log("began", words, job=key, after_s=round(after_s, 1))
             elif job.partition in cluster.site.guests:
                 self._actuator.counts["first"] += 1
-                self.log("first", f"job {label}: Slurm was first, and has started it in {job.partition}", job=job_id)
+                self.log("first", f"job {label}: Slurm was first, and has started it in {job.partition}", job=key)
             else:
                 self._actuator.counts["begun"] += 1
                 self._hosts_of[job_id] = ask.hosts
                 self._gains.begin(job_id, job.start_s, ask.planned_s if ask.planned_s > job.start_s else 0.0)
-                self._tell_guest(job_id, job, ask, there, after)
+                self._tell_guest(job, ask, there, after_s)
 
-    def _tell_guest(
-        self, job_id: int, job: SlurmJob, ask: Ask, there: Mapping[str, Sequence[SlurmJob]], after: str
-    ) -> None:
+    def _tell_guest(self, job: SlurmJob, ask: Ask, there: Mapping[str, Sequence[SlurmJob]], after_s: float) -> None:
         others = {one.job_id: self._name(one) for name in job.nodes for one in there.get(name, ())}
         others.pop(job.job_id, None)
-        beside = f"job {', '.join(others.values())}" if others else "nobody: its host has ended"
+        beside, nodes = ", ".join(others.values()), ",".join(job.nodes)
         where = "" if set(job.nodes) == set(ask.nodes) else f", and not on {','.join(ask.nodes)}"
-        words = f"job {self._name(job)} is a guest on {','.join(job.nodes)}{where}, beside {beside}, {after}"
-        self.log("guest", words, job=job_id)
+        with_whom = f"beside job {beside}" if others else "beside nobody: its host has ended"
+        words = f"job {self._name(job)} is a guest on {nodes}{where}, {with_whom}, {after_s:.0f} s after it was asked"
+        self.log("guest", words, job=_key(self._name(job)), nodes=nodes, beside=beside, after_s=round(after_s, 1))
 
     def _name(self, job: SlurmJob) -> str:
         """Return the name by which people know a job, of its record."""
@@ -376,11 +380,13 @@ class Seating(Observer):
         names = sorted(set(guest.nodes) & set(other.nodes), key=natural)
         words = f"guest {self._name(guest)} and job {self._name(other)} on {','.join(names)}"
         belief = "nothing is known of them" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
-        self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, job=guest.job_id)
+        both: dict[str, Field] = {"job": _key(self._name(guest)), "beside": self._name(other), "nodes": ",".join(names)}
+        self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, **both)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
             problem = self._actuator.requeue(guest)
             done = problem or "they would get on faster one after the other"
-            self.log("requeued", f"guest {self._name(guest)} is requeued: {done}", level=WARNING, job=guest.job_id)
+            words = f"guest {self._name(guest)} is requeued: {done}"
+            self.log("requeued", words, level=WARNING, job=_key(self._name(guest)))
 
     # ------------------------------------------------------------ decisions
 
@@ -420,17 +426,18 @@ class Seating(Observer):
         most = 1 - len(asked) if self.clock.now_us() < self._actuator.capped_us else MOST_ASKS
         kept = list(_joining(actions, running, most))
         starts = [action for action in kept if isinstance(action, StartJob)]
-        words = {start.job_id: self._joined_words(start, reasons.get(start.job_id, {})) for start in starts}
-        self._actuator.words = words
+        told = {start.job_id: self._joined(start, reasons.get(start.job_id, {})) for start in starts}
+        self._actuator.told = told
         self.driver.answer(self.clock.now_us(), kept)
         for start in starts:
             if start.job_id not in asked:
                 continue
-            self._remark(start.job_id, f"a guest {words[start.job_id]}")
+            self._remark(start.job_id, f"a guest {told[start.job_id][0]}")
             if self._actuator.dry:
                 self._pretend(start, asked[start.job_id], reasons.get(start.job_id, {}))
 
-    def _joined_words(self, start: StartJob, fact: Mapping[str, Any]) -> str:
+    def _joined(self, start: StartJob, fact: Mapping[str, Any]) -> tuple[str, Mapping[str, Field]]:
+        """Return what is said of a start beside running jobs, in words and for programs."""
         words = [f"on {','.join(self.manager.names_of(start))}"]
         if fact.get("slowdown"):
             words.append(f"{fact['slowdown']:.2f} times as slow as alone")
@@ -442,7 +449,8 @@ class Seating(Observer):
                 else "on trial: nothing is known of the two"
             )
             words.append(f"beside job {self.manager.label(each['job'])}, {what}")
-        return ", ".join(words)
+        hosts = ",".join(self.manager.label(each["job"]) for each in fact.get("beside", ()))
+        return ", ".join(words), {"beside": hosts, "slowdown": fact.get("slowdown")}
 
     def _pretend(self, start: StartJob, ask: Ask, fact: Mapping[str, Any]) -> None:
         """Count a guest of a trial run as one that has begun."""
@@ -469,12 +477,12 @@ class Seating(Observer):
         whys = {job.id: why_not(job, hosts, self._slow, now_us) for job in waiting}
         self._explained_us = {job_id: at_us for job_id, at_us in self._explained_us.items() if at_us > again_us}
         self._explained_us |= dict.fromkeys(whys, now_us)
-        new: dict[str, str] = {}
+        new: dict[int | str, str] = {}
         for job_id, why in {**self._barred, **whys}.items():
             said = self._said.setdefault(job_id, set())
             if why not in said:
                 said.add(why)
-                new[self.manager.label(job_id)] = why
+                new[self._actuator.key(job_id)] = why
                 # A remark on one of an array's tasks would make a job of its own of it.
                 if job_id in whys and len(new) <= MOST_REMARKS and not self._cluster.records[job_id].waiting_tasks:
                     self._remark(job_id, f"no guest: {why}")
@@ -521,6 +529,10 @@ class Seating(Observer):
             if not self._actuator.dry:
                 self._actuator.put_back(job_id, "cosched leaves", "put_back")
         self._report()
+
+
+def _key(name: str) -> int | str:
+    return int(name) if name.isdecimal() else name
 
 
 def _joining(actions: Sequence[Action], running: Mapping[int, Running], most: int) -> Iterator[Action]:

@@ -171,6 +171,8 @@ def test_a_guest_is_asked_begins_and_ends() -> None:
     assert bench.said("asked") == [
         "job 4 is asked to be a guest: on n2, 1.25 times as slow as alone, beside job 2, which becomes 1.25 times as slow"
     ]
+    (asked,) = [line for line in bench.lines if line["event"] == "asked"]
+    assert (asked["job"], asked["nodes"], asked["beside"], asked["slowdown"]) == (4, "n2", "2", 1.25)
     assert bench.remarks[0] == (
         4,
         "a guest on n2, 1.25 times as slow as alone, beside job 2, which becomes 1.25 times as slow",
