@@ -17,6 +17,7 @@ from tests.plugin.slurm.enforcing import nodes_in
 LATER_S: Final = 5.0  # a job that starts so much later than without guests is counted
 UNSAVED_S: Final = 8.0  # before a kill of slurmctld, which saves jobs every 5 s
 AWAY_S: Final = 8.0  # until it answers again
+TOLD_S: Final = 2.0  # until slurmctld knows that a job has ended
 MOVED_S: Final = 2.0  # and a planned start that moves so much later between two looks; plans are told in whole seconds
 COLUMNS: Final = (
     "Slurm, seed", "run", "wait, s", "response, s", "wait: in, other, batch, exclusive", "jobs later > 5 s (most, s)",
@@ -154,7 +155,7 @@ def summary(found: Mapping[str, Any]) -> dict[str, Any]:
         "run time": slower_of(found),
         "ended once": sum(finished[number] == 1 for number in range(count)),
         "ended not, or twice": {number: finished[number] for number in range(count) if finished[number] != 1},
-        "unexplained": [number for number in range(count) if finished[number] != 1 and not near_a_kill(found, number)],
+        "unexplained": [number for number in range(count) if finished[number] != 1 and not is_slurms(found, number)],
         "states": Counter("+".join(sorted(done.get(number, ["lost"]))) for number in range(count)),
         "most a core, seen": found["most"],
         "most a node, accounts": most_by_accounts(found["accounts"]),
@@ -173,17 +174,19 @@ def summary(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def near_a_kill(found: Mapping[str, Any], number: int) -> bool:
+def is_slurms(found: Mapping[str, Any], number: int) -> bool:
     """Tell whether slurmctld was killed before it had saved a job's submission, start or end, or when one fell due.
 
-    It then forgets the job, or holds one that has ended for running, until its limit: that is Slurm's, with guests and without.
+    It then forgets the job, or holds one that has ended for running, until its limit: with guests and without. A job that is requeued
+    while slurmctld learns of its end runs again, too.
     """
-    moments = [found["submitted"].get(number, -inf)]
-    for one in found["ran"]:
-        if one["number"] == number:
-            moments += [one["start_s"], -inf if one["end_s"] is None else one["end_s"]]
+    ran = [one for one in found["ran"] if one["number"] == number]
+    ends = [one["end_s"] for one in ran if one["end_s"] is not None]
     kills = [at_s for at_s, what in found["chaos"] if what == "ctld-kill"]
-    return any(at_s - UNSAVED_S < moment < at_s + AWAY_S for at_s in kills for moment in moments)
+    requeued = [at_s for at_s, what in found["chaos"] if what in {f"requeue {one['job']}" for one in ran}]
+    moments = [found["submitted"].get(number, -inf), *(one["start_s"] for one in ran), *ends]
+    killed = any(at_s - UNSAVED_S < moment < at_s + AWAY_S for at_s in kills for moment in moments)
+    return killed or any(0 < at_s - end < TOLD_S for at_s in requeued for end in ends)
 
 
 def compared(alone: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
