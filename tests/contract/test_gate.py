@@ -20,11 +20,13 @@ from cosched_emulator.scenario.limits import NO_RULES, Rules
 from cosched_plugin.config import choose
 
 JOBS: Final = 60
-POLICIES: Final = ("fcfs", "easy", "sjbf", "pss", "conservative", "rua")
+PAIRING: Final = ("lomarc-r", "symbiosis")
+POLICIES: Final = ("fcfs", "easy", "sjbf", "conservative", "rua", *PAIRING)
 
 
-def site(seed: int, folder: Path) -> dict[str, Any]:
-    """Return a small random site, with a side file of what binds its jobs."""
+def site(seed: int, folder: Path, policy: str = "easy") -> dict[str, Any]:
+    """Return a small random site, with a side file of what binds its jobs; where a policy pairs jobs, cores have two threads."""
+    pairs = policy in PAIRING
     random = Random(seed)
     nodes, cores = random.randint(4, 12), random.choice((2, 4, 8))
     log = [f"; MaxProcs: {nodes * cores}"]
@@ -61,8 +63,13 @@ def site(seed: int, folder: Path) -> dict[str, Any]:
     return {
         "seed": seed,
         "requeue": True,
-        "cluster": {"nodes": nodes, "preset": f"1x{cores}x1", "memory_mb": 200},
-        "workload": {"swf": str(folder / "jobs.swf"), "annotations": str(folder / "facts.csv")},
+        "cluster": {"nodes": nodes, "preset": f"1x{cores}x{1 + pairs}", "memory_mb": 200},
+        "truth": {"contention": "lomarc"} if pairs else {},
+        "workload": {
+            "swf": str(folder / "jobs.swf"),
+            "annotations": str(folder / "facts.csv"),
+            **({"characteristics": "M1"} if pairs else {}),
+        },
         "partitions": [
             {"name": "long", "nodes": f"0-{nodes - 2}", "default": True},
             {"name": "short", "nodes": f"{nodes // 2}-{nodes - 1}", "max_time_s": 9000.0, "tier": 2},
@@ -95,7 +102,7 @@ SEEDS: Final = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_schedule_has_what_the_site_forbids(policy: str, seed: int, tmp_path: Path) -> None:
-    prepared = prepare(site(seed, tmp_path))
+    prepared = prepare(site(seed, tmp_path, policy))
     manager = build_manager(prepared)
     choice = choose(policy)
     link = ShadowLink(DirectLink(choice.scheduler), choice.scheduler)

@@ -56,7 +56,7 @@ Place: TypeAlias = tuple[int, int, int]  # in a line: the highest priority first
 
 
 class Waiting(NamedTuple):
-    """A submitted job that the scheduler does not know yet; ``reason`` says what it waits for."""
+    """A submitted job that the scheduler does not know, or knows as held; ``reason`` says what it waits for."""
 
     job: ManagedJob
     reason: str
@@ -187,7 +187,7 @@ class Gate:
             if ident in self._manager.jobs:
                 self.enter(at_us, self._manager.jobs[ident])
         elif what == FREED:
-            for job_id in [job_id for job_id, waiting in self.jobs.items() if waiting.reason == RESERVED]:
+            for _, _, job_id in sorted([_place(each.job) for each in self.jobs.values() if each.reason == RESERVED]):
                 self._go_on(at_us, job_id)
             for job_id in sorted(self._whole):
                 self._confine(at_us, job_id)
@@ -439,11 +439,10 @@ class Gate:
     def _queue(self, job: ManagedJob, number: int, group: _Group, amounts: Amounts) -> None:
         """Let a job wait in the line of a group without room for it; held ones take no place."""
         self._lines[job.id] = _Wait(number, group)
-        spec = job.job.spec
         line = group.lines.setdefault(amounts, [])
         if len(line) > _MOST_VOID + 2 * len(self._lines):
             line[:] = sorted({place for place in line if place[2] in self._lines})
-        heappush(line, (-spec.priority, spec.submit_us, spec.id))
+        heappush(line, _place(job))
 
     def _fill(self, at_us: int, group: _Group) -> None:
         """Let the jobs go on that wait for a group and have room in it, in order; what does not fit is passed over, as by Slurm."""
@@ -580,6 +579,11 @@ class Gate:
         without = [job_id for job_id, waiting in self.jobs.items() if not waiting.reason]
         if without:
             raise InvariantError(f"jobs wait for nothing: {without}")
+
+
+def _place(job: ManagedJob) -> Place:
+    spec = job.job.spec
+    return -spec.priority, spec.submit_us, spec.id
 
 
 def _ranges(plain: Iterable[Sequence[int]]) -> NodeRanges:
