@@ -20,11 +20,11 @@ _NOISE, _MISSING = "co-run-noise", "co-run-missing"  # purposes of draws
 
 
 def co_run_table(file: str, path: str) -> CoRunTable:
-    """Read a table of co-runs; InputError. ``path`` is the setting that names the file."""
+    """Read a table of co-runs; InputError. ``path`` is the setting that names the file. A learned ratio counts, however uncertain."""
     if not file:
         raise ConfigurationError(path, "a CSV file", "''")
     try:
-        return read_table(file)
+        return replace(read_table(file), evidence={})
     except TableError as error:
         raise InputError(error.file, error.expected, error.got, error.line, error.field) from error
 

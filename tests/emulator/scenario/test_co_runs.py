@@ -119,9 +119,13 @@ def test_noise_and_gaps_are_the_scheduler_s_alone(tmp_path: Path) -> None:
     assert believed(prepared_of(file, {"pair_missing": 1.0}, **given)) == MeasuredRatios()
 
 
-def test_the_truth_has_no_gaps(tmp_path: Path) -> None:
+@pytest.mark.parametrize("uncertain", [False, True])
+def test_the_truth_has_no_gaps(tmp_path: Path, *, uncertain: bool) -> None:
+    """Also where a table was learned, and says of a pair that little is known of it."""
     file = tmp_path / "gap.csv"
-    file.write_text(TEXT.replace("b,b,1.2,8,200\n", ""))
+    gap = [f"{line},," for line in TEXT.splitlines()]
+    gap[0], gap[-1] = gap[0].replace(",,", ",number,high"), gap[-1].replace(",,", ",1,9")
+    file.write_text("\n".join(gap) if uncertain else TEXT.replace("b,b,1.2,8,200\n", ""))
     prepared = prepared_of(file)
     assert prepared.hardware.pairs is not None
     assert min(prepared.hardware.pairs.ratios) > 0

@@ -17,7 +17,7 @@ from tests.properties import drawn
 from cosched_hwmodel.measured import METHODS, Method
 from cosched_hwmodel.measured.bilinear import fit_bilinear
 from cosched_hwmodel.measured.calibration import calibrate, completed, write_table
-from cosched_hwmodel.measured.co_run_table import CoRunTable, Ratios, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, Evidence, Ratios, read_table
 from cosched_hwmodel.measured.components import NAMES, Components, fit_components
 
 
@@ -200,6 +200,8 @@ def test_a_complete_table_stays_as_it_is() -> None:
 def tables() -> Iterator[CoRunTable]:
     yield bilinear_table(3, 1)
     yield CoRunTable(("a, b", 'c"d'), {("a, b", 'c"d'): 1 / 3}, {"a, b": 0.1}, {"a, b": 7}, {"a, b": 0.1 + 0.2})
+    learned = {("a", "b"): Evidence(7, 1.25), ("b", "a"): Evidence(4, 0.9, 1.2)}
+    yield CoRunTable(("a", "b"), {("a", "b"): 1.5, ("b", "a"): 1.1, ("b", "b"): 2.0}, evidence=learned)
 
 
 @pytest.mark.parametrize("table", list(tables()))

@@ -190,10 +190,7 @@ def _is_unknown(model: api.PairModel | None, job: api.JobSpec, other: api.JobSpe
 
 def _alone(view: api.View) -> dict[int, api.Running]:
     """Return the running jobs that a job on trial may join: with a name, and with a node that they have alone."""
-    once = twice = 0
-    for nodes in view.nodes_by_job.values():
-        twice |= once & nodes
-        once |= nodes
+    once, twice = _taken(view)
     alone = once & ~twice
     return {
         job_id: running
@@ -204,13 +201,19 @@ def _alone(view: api.View) -> dict[int, api.Running]:
     }
 
 
-def _trials(view: api.View, given: api.PairModel | None) -> tuple[_Pairs, Collection[int]]:
-    """Return the pairs of running jobs of which nothing is known, and those of their jobs that came second: the guests."""
-    at: dict[int, list[int]] = {}  # jobs by node, of nodes that several have
+def _taken(view: api.View) -> tuple[int, int]:
+    """Return the nodes that some job has, and those that several have, as bits."""
     once = twice = 0
     for nodes in view.nodes_by_job.values():
         twice |= once & nodes
         once |= nodes
+    return once, twice
+
+
+def _trials(view: api.View, given: api.PairModel | None) -> tuple[_Pairs, Collection[int]]:
+    """Return the pairs of running jobs of which nothing is known, and those of their jobs that came second: the guests."""
+    at: dict[int, list[int]] = {}  # jobs by node, of nodes that several have
+    _, twice = _taken(view)
     running = view.running
     for job_id in running if twice else ():
         for node in api.bits_of(api.NodeSet(view.nodes_by_job[job_id] & twice)):
