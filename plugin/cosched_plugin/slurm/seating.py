@@ -354,9 +354,9 @@ class Seating(Observer):
         """Look at pairs that are new: those that nobody asked for are told."""
         numbers = {job.job_id: number for number, job in self._cluster.records.items()}
         for guest, other, nodes in found:
-            if (guest.job_id, other.job_id) in self._pairs_seen:
+            job_id, other_id = numbers.get(guest.job_id), numbers.get(other.job_id)
+            if (guest.job_id, other.job_id) in self._pairs_seen or job_id is None or other_id is None:
                 continue
-            job_id, other_id = numbers[guest.job_id], numbers[other.job_id]
             known, now_s = self._slowdowns(job_id, other_id), self.clock.now_s()
             slows = known if max(known) < inf else (_UNKNOWN, _UNKNOWN)
             self._gains.begin(job_id, now_s)  # of a driver before this one

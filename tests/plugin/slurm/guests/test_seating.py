@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +30,7 @@ PAIRS = Belief(
     "pairs", "bulk-synchronous", (),
     (("applications", ("a", "b", "bad")), ("ratios", (1.25, 1.25, 3.0, 1.25, 1.25, 3.0, 3.0, 3.0, 3.0)), ("spreads", (1.0, 1.0, 1.0))),
 )  # fmt: skip
+NODES = ("n0", "n1", "n2", "n3")
 STATES = {"R": "RUNNING", "PD": "PENDING", "CG": "COMPLETING", "CD": "COMPLETED"}
 
 
@@ -72,9 +74,8 @@ class Slurm:
         match what.split("/"):
             case ["nodes"]:
                 shape = {"sockets": 2, "cores": 2, "threads": 1, "real_memory": 4000, "partitions": ["co", "guest"]}
-                names = [f"n{number}" for number in range(4)]
                 return [
-                    {"name": name, "state": ["IDLE", *self.states.get(name, "").split()], **shape} for name in names
+                    {"name": name, "state": ["IDLE", *self.states.get(name, "").split()], **shape} for name in NODES
                 ]
             case ["partitions"]:
                 return [
@@ -103,7 +104,15 @@ class Slurm:
 
     def scontrol(self, *arguments: str) -> Outcome:
         self.asked.append(("scontrol", arguments))
+        verb, number = arguments
+        assert verb == "requeue"
+        self.requeue(int(number))
         return None
+
+    def requeue(self, number: int) -> None:
+        """Requeue a job, which keeps its list of nodes."""
+        self.jobs[number] |= {"job_state": "PENDING", "state_reason": "BeginTime", "nodes": "", "start_time": 0}
+        self.jobs[number]["restart_cnt"] = self.jobs[number].get("restart_cnt", 0) + 1
 
     def kept(self) -> set[int]:
         return set()
@@ -115,7 +124,11 @@ class Slurm:
     def changes(self) -> list[tuple[int, str, str]]:
         """Return what was asked, as job, partition, nodes; and forget it."""
         asked, self.asked = self.asked, []
-        return [(int(what.split("/")[1]), body["partition"], ",".join(body["required_nodes"])) for what, body in asked]
+        return [
+            (int(what.split("/")[1]), body["partition"], ",".join(body["required_nodes"]))
+            for what, body in asked
+            if what != "scontrol"
+        ]
 
 
 class Bench:
@@ -415,6 +428,96 @@ def test_a_driver_that_begins_knows_blind_pairs_by_their_starts() -> None:
     assert [text.split(":")[0] for text in bench.said("blind-pair")] == [
         "Slurm itself has put together guest 5 and job 6 on n1"
     ]
+
+
+class Busy:
+    """A Slurm to which anything happens; it puts no third job on a core, and nobody beside an exclusive job."""
+
+    def __init__(self, seed: int) -> None:
+        self.slurm, self.draw, self.last = Slurm(), Random(seed), 0
+
+    def rows(self, state: str, partition: str = "") -> list[dict[str, Any]]:
+        shown = [job for job in self.slurm.jobs.values() if job["job_state"] == STATES[state]]
+        return [job for job in shown if partition in ("", job["partition"])]
+
+    def on(self, name: str) -> list[dict[str, Any]]:
+        return [job for job in self.rows("R") if name in expand(job["nodes"])]
+
+    def room(self, job: dict[str, Any]) -> list[str]:
+        """Return the nodes on which Slurm may start a job."""
+        return [
+            name
+            for name in NODES
+            if not self.slurm.states.get(name)
+            and not any(job["partition"] == one["partition"] or one.get("shared") for one in self.on(name))
+            and not (job.get("shared") and self.on(name))
+        ]
+
+    def begins(self) -> None:
+        for job in self.rows("PD"):
+            room, listed = self.room(job), list(expand(job.get("required_nodes") or ""))
+            names = listed or room[: job["node_count"]]
+            if (
+                not job["state_reason"].startswith("JobHeld")
+                and len(names) == job["node_count"]
+                and set(names) <= set(room)
+            ):
+                self.slurm.begin(job["job_id"], ",".join(names))
+
+    def comes(self) -> None:
+        self.last += 1
+        count, draw = self.draw.choice((1, 1, 2)), self.draw
+        size: dict[str, Any] = {"node_count": count, "max_nodes": count, "tasks": 4 * count, "cpus": 4 * count}
+        alone: dict[str, Any] = {"shared": ["none"]} if draw.random() < 0.15 else {}
+        kind: dict[str, Any] = {"time_limit": draw.choice((1, 5, 60)), "name": draw.choice(("a", "b", "bad", "c"))}
+        self.slurm.job(self.last, **size, **kind, **alone)
+
+    def happens(self) -> None:
+        """Let something happen, as by Slurm, a user or an operator."""
+        slurm, draw = self.slurm, self.draw
+        running, waiting = self.rows("R"), self.rows("PD")
+        match draw.randrange(10):
+            case 0 | 1 | 2:
+                self.comes()
+            case 3 | 4:
+                self.begins()
+            case 5 if running:
+                slurm.end(draw.choice(running)["job_id"])
+            case 6 if running:
+                slurm.requeue(draw.choice(running)["job_id"])
+            case 7 if waiting:
+                draw.choice(waiting)["state_reason"] = draw.choice(("Resources", "Priority", "JobHeldAdmin", "None"))
+            case 8:
+                name = draw.choice(NODES)
+                slurm.states[name] = "" if slurm.states.get(name) else "DRAIN"
+            case 9 if waiting:
+                draw.choice(waiting).update(job_state="CANCELLED", end_time=int(slurm.now_s))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_happens_no_asked_job_is_forgotten_and_no_node_has_two(seed: int) -> None:
+    busy = Busy(seed)
+    slurm = busy.slurm
+    bench = Bench(slurm, requeues=True)
+    begun = 0
+    for turn in range(250):
+        busy.happens()
+        if turn == 125:
+            bench = Bench(slurm, requeues=True)  # after kill -9
+        bench.turn(busy.draw.choice((0.5, 1, 6)))
+        names = [name for job in busy.rows("PD", "guest") for name in expand(job.get("required_nodes") or "")]
+        assert len(names) == len(set(names)), turn
+        for name in NODES:
+            there = busy.on(name)
+            assert len(there) <= 2, turn
+            assert len(there) < 2 or not any(job.get("shared") for job in there), turn
+        begun += len(busy.rows("R", "guest"))
+    assert begun
+    for _ in range(3):  # now nothing happens: what cannot begin is put back
+        slurm.jobs = {number: job for number, job in slurm.jobs.items() if job["job_state"] != "RUNNING"}
+        bench.turn(40)
+    assert busy.rows("PD", "guest") == []
+    assert all(not job.get("required_nodes") for job in busy.rows("PD"))
 
 
 def test_at_the_end_what_is_asked_is_put_back_and_guests_run_on() -> None:
