@@ -45,6 +45,7 @@ from cosched_hwmodel.units import (
 )
 from cosched_hwmodel.usage import BOUNDS as BOUNDS, UNKNOWN_USAGE as UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
+    Counts as Counts,
     Layers as Layers,
     Machine as Machine,
     any_layer as any_layer,

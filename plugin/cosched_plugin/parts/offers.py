@@ -9,7 +9,7 @@ import numpy as np
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Bools, Floats, Ints, Planned
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, is_plain, layers_of, minus, size
+from cosched_plugin.common.allocation import Counts, Layers, is_plain, layers_of, minus, size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
 from cosched_plugin.protocol.messages import Action, JobSpec, Run, StartJob
@@ -107,6 +107,16 @@ class Snapshot(NamedTuple):
     planned: tuple[Planned, ...] = ()  # jobs that will run besides the running ones
     # free memory of each node; `None`: what running jobs leave. Ask `memory_for(job)`
     memory_mb: Sequence[int] | None = None
+    # countable resources that are left; `None`: what running jobs leave. Ask `open_on(job)`, or `open_to(job)`
+    counts: Counts | None = None
+
+    def open_on(self, job: JobSpec) -> tuple[Layers, NodeSet | None]:
+        """Return the threads on which ``job`` may be put: a set of threads, and the nodes (None: any) of which these count."""
+        return self.view.open_on(job, self.free, self.at_us, self.counts)
+
+    def open_to(self, job: JobSpec) -> Layers:
+        """Return the same as one set of threads."""
+        return self.view.open_to(job, self.free, self.at_us, self.counts)
 
     def memory_for(self, job: JobSpec) -> Sequence[int]:
         """Return the free memory of each node; where ``job`` asks for none, that of the present, which is cheaper."""
@@ -116,7 +126,7 @@ class Snapshot(NamedTuple):
 
     def without(self, layers: Layers) -> Snapshot:
         """Return the snapshot without these threads."""
-        return _new(Snapshot, (self.view, self.at_us, minus(self.free, layers), self.planned, self.memory_mb))
+        return _new(Snapshot, (self.view, self.at_us, minus(self.free, layers), *self[3:]))
 
     def with_planned(self, offer: Offer) -> Snapshot:
         """Return the snapshot with ``offer`` among the jobs that will run; its threads stay as they are.
@@ -139,7 +149,7 @@ class Snapshot(NamedTuple):
             offer.job.id,
             offer.runs,
         )
-        return _new(Snapshot, (self.view, self.at_us, self.free, (*self.planned, planned), self.memory_mb))
+        return _new(Snapshot, (*self[:3], (*self.planned, planned), *self[4:]))
 
 
 def nodes_of(runs: Sequence[Run]) -> NodeSet:
@@ -150,12 +160,12 @@ def nodes_of(runs: Sequence[Run]) -> NodeSet:
 
 def snapshot_now(view: View) -> Snapshot:
     """Return the machine as it is."""
-    return _new(Snapshot, (view, view.now_us, view.free, (), None))
+    return _new(Snapshot, (view, view.now_us, view.free, (), None, None))
 
 
 def snapshot_at(view: View, instant_us: int, free: Layers) -> Snapshot:
     """Return the machine at a later instant with the threads ``free``, which `View.availability` returns."""
-    return _new(Snapshot, (view, instant_us, free, (), None))
+    return _new(Snapshot, (view, instant_us, free, (), None, None))
 
 
 # A seat: a possible decision to start a job now. A gate: the reservation that such a decision must respect.

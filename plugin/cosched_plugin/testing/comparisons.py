@@ -190,9 +190,7 @@ class _AuditedPlacement(_Audited):
                 f"offer: expected a place for job {job.id} at {snapshot.at_us} us, got one at {offer.start_us} us"
             )
         if nodes_view(view) is None:
-            taken: object = any(
-                minus(layers_of(offer.runs, view.machine.depth), view.open_to(job, snapshot.free, snapshot.at_us))
-            )
+            taken: object = any(minus(layers_of(offer.runs, view.machine.depth), snapshot.open_to(job)))
         else:  # with whole nodes, an offer may name any threads of a free node
             taken = nodes_of(offer.runs) & ~any_layer(snapshot.free)
         if taken:

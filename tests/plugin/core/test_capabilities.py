@@ -139,8 +139,8 @@ def test_layouts_may_be_uneven_and_a_manager_may_make_even_ones_only() -> None:
 @pytest.mark.parametrize(
     ("policy", "job", "reason"),
     [
-        ("conservative", m.JobSpec(1, 0, 1, 60, licences=(("solver", 1),)), "asks for countable resources"),
-        ("rua", m.JobSpec(1, 0, 1, 60, resources=(("gpu", 1),)), "asks for countable resources"),
+        ("batch-contiguous", m.JobSpec(1, 0, 1, 60, licences=(("solver", 1),)), "asks for countable resources"),
+        ("co-execution", m.JobSpec(1, 0, 1, 60, resources=(("gpu", 1),)), "asks for countable resources"),
         ("batch-contiguous", m.JobSpec(1, 0, 1, 60, eligible=((0, 1),)), "asks for eligible nodes"),
     ],
 )

@@ -181,27 +181,32 @@ class View(SlotFacts):
         """Tell whether the number of free threads alone decides if a plain job fits."""
         return not self._state.machine.filled
 
-    def open_to(self, job: JobSpec, free: Layers, at_us: int | None = None) -> Layers:
+    def open_to(self, job: JobSpec, free: Layers, at_us: int | None = None, counts: Counts | None = None) -> Layers:
         """Return the threads, out of a set that is free at ``at_us`` (None: now), on which ``job`` may be put.
 
-        They are on nodes that it may have, with enough of the countable resources that it takes.
+        They are on nodes that it may have, with enough of the countable resources that it takes: by ``counts``, or where that is
+        None, by what the running jobs leave.
         """
-        free, nodes = self.open_on(job, free, at_us)
+        free, nodes = self.open_on(job, free, at_us, counts)
         return free if nodes is None else cast("Layers", tuple([layer & nodes for layer in free]))
 
-    def open_on(self, job: JobSpec, free: Layers, at_us: int | None = None) -> tuple[Layers, NodeSet | None]:
+    def open_on(
+        self, job: JobSpec, free: Layers, at_us: int | None = None, counts: Counts | None = None
+    ) -> tuple[Layers, NodeSet | None]:
         """Return the same as a set of threads, and the nodes (None: any) of which those count."""
-        return free, self.open_nodes(job, at_us)
+        return free, self.open_nodes(job, at_us, counts)
 
-    def open_nodes(self, job: JobSpec, at_us: int | None = None) -> NodeSet | None:
+    def open_nodes(self, job: JobSpec, at_us: int | None = None, counts: Counts | None = None) -> NodeSet | None:
         """Return the nodes that ``job`` may have, with enough of the countable resources that it takes; None: any."""
         if not (job.eligible or job.resources or job.licences):
             return None
         nodes = self._state.machine.eligible(job)
-        return self._counts_at(at_us).open_to(job, nodes) if job.resources or job.licences else nodes
+        if not (job.resources or job.licences):
+            return nodes
+        return (self.counts_at(at_us) if counts is None else counts).open_to(job, nodes)
 
-    def _counts_at(self, at_us: int | None) -> Counts:
-        """Return what is left of countable resources, by the running jobs."""
+    def counts_at(self, at_us: int | None = None) -> Counts:
+        """Return what is left of countable resources at an instant (None: now), by the running jobs; it must not be changed."""
         state = self._state
         if at_us is None or at_us <= self.now_us:
             return state.pool.counts

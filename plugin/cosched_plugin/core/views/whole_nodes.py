@@ -122,9 +122,11 @@ class WholeNodesView(View):
         # A call of cast, or of NodeSet, takes as long as the operation on a set.
         return tuple([layer & nodes for layer in self._state.machine.first_threads])  # type: ignore[misc]
 
-    def open_on(self, job: JobSpec, free: Layers, at_us: int | None = None) -> tuple[Layers, NodeSet | None]:
+    def open_on(
+        self, job: JobSpec, free: Layers, at_us: int | None = None, counts: Counts | None = None
+    ) -> tuple[Layers, NodeSet | None]:
         """Return ``free`` and the nodes that the job may have; for an exclusive job the other threads of free nodes count, too."""
-        free, nodes = super().open_on(job, free, at_us)
+        free, nodes = super().open_on(job, free, at_us, counts)
         if not job.exclusive:
             return free, nodes
         there = any_layer(free)

@@ -390,7 +390,6 @@ class Conservative(api.Backfill):
     needs = frozenset({api.FIXED_RUN_TIMES})
     provides = frozenset({api.COMPANY, api.PROMISES})
     protocol_features = frozenset({"notes"})
-    ignores = frozenset({api.COUNTABLE})  # promises are about threads and memory
 
     def __init__(self) -> None:
         self._last: ReservationTable | None = None  # a cache: the table of the last pass, as the notes describe it

@@ -235,7 +235,7 @@ class Sited:
             if word in self._ignored:
                 raise api.MachineError(
                     f"a pending job asks for {word}, which {type(self._ignored[word]).__name__} does not honour; "
-                    "placements on threads do, with backfill none, skip, easy or sjbf"
+                    "placements first-fit, packed and lessconsume do"
                 )
         decisions = self._policy.decide(view)
         return decisions if view.capabilities.limits_grow else _within_limits(decisions, view)

@@ -101,7 +101,7 @@ class FirstFit(api.Placement):
     def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job on the first free threads."""
         view = snapshot.view
-        free, nodes = view.open_on(job, snapshot.free, snapshot.at_us)
+        free, nodes = snapshot.open_on(job)
         runs = self._choose(job, free, view.machine, snapshot.memory_for(job), nodes)
         return None if runs is None else self.offer_on(job, runs, snapshot)
 
@@ -162,7 +162,7 @@ class _ByLoad(api.Placement):
 
     def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place in ``snapshot``, or None."""
-        free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
+        free = snapshot.open_to(job)
         memory_mb = snapshot.memory_for(job)
         for nodes in self._choices(job, free, snapshot.view):
             runs = api.fill_nodes(job, free, snapshot.view.machine, memory_mb, nodes)
@@ -290,7 +290,7 @@ class _OnePerNode(api.Placement):
         ]
 
     def _open_to(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Layers:
-        free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
+        free = snapshot.open_to(job)
         contexts = self._contexts
         if job.exclusive or not contexts or contexts >= len(free):
             return free

@@ -113,7 +113,7 @@ class ModelledGround:
         self.nodes = nodes
         self._losses = losses
         self._at_us = snapshot.at_us
-        free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
+        free = snapshot.open_to(job)
         self._free = [api.thread_mask(free, node) for node in nodes.tolist()]
 
     def lost_us(

@@ -1,5 +1,5 @@
-"""Future availability of individual threads and of memory: needed where some job asks for whole nodes among others that do not, for
-memory, or for a certain number of processes a node.
+"""Future availability of individual threads, of memory, and of what is counted: needed where some job asks for whole nodes among others
+that do not, for memory, certain nodes, countable resources, or a certain number of processes a node.
 
 Counting comes first here, too: individual threads are examined only where there are enough of them.
 """
@@ -10,30 +10,35 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from functools import reduce
 from operator import and_
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
 from cosched_plugin import api
 from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Promise, Promises, Timeline, start_of
 
+# What is left besides threads, one array each: memory by node, each countable resource by node, and the licences by name. What a job
+# takes of them is written alike, None for what it takes nothing of.
+Left: TypeAlias = tuple[api.Ints, ...]
+Taken: TypeAlias = tuple[api.Ints | None, ...]
+
 
 class PlacedProfile:
-    """Free threads and memory over time, each by its node."""
+    """Free threads, memory and countable resources over time, each by its node."""
 
-    __slots__ = ("_free", "_memory", "_placement", "_view", "timeline")
+    __slots__ = ("_free", "_left", "_placement", "_view", "timeline")
     counts: ClassVar[bool] = False
     lasting: ClassVar[bool] = True
 
     def __init__(self, view: api.View, placement: api.Placement) -> None:
         self._view = view
         self._placement = placement
-        # By step of the timeline. Steps may share arrays: these are replaced, never changed.
+        # By step of the timeline.
         steps = view.availability()
         # Threads as one integer, by `side_by_side`: of 128 layers each operation would be 128 of them.
         self._free: list[int] = steps.joined()
         self.timeline = Timeline((steps.instant_us(step), free.bit_count()) for step, free in enumerate(self._free))
-        self._memory: list[api.Ints] = _memory_at(self.timeline, view)
+        self._left: list[Left] = _left_at(self.timeline, view)
 
     def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the least number of threads that the job takes, and its estimate."""
@@ -59,22 +64,22 @@ class PlacedProfile:
         return found
 
     def fits(self, job: api.JobSpec, promise: Promise) -> bool:
-        """Tell whether the promised threads and memory are free for the whole estimate."""
+        """Tell whether the promised threads, and what the job takes besides, are free for the whole estimate."""
         start_us = start_of(promise)
         runs = _runs(promise)
-        if start_us < self._view.now_us or not _suits(job, runs):
+        if start_us < self._view.now_us or not _suits(job, runs, self._view):
             return False
         wanted = self._joined(self._view.claim(runs))
         steps = self._steps(job, start_us)
         if any(wanted & ~self._free[step] for step in steps):
             return False
-        if not job.memory_mb:
-            return True
-        memory = self._least_memory(steps)
-        return all(memory[node] >= count * job.memory_mb for node, count in api.each_node(runs))
+        return all(
+            taken is None or bool((self._least(steps, row) >= taken).all())
+            for row, taken in enumerate(_taken_by(job, runs, self._view))
+        )
 
     def reserve(self, job: api.JobSpec, promise: Promise) -> None:
-        """Take the promised threads and memory."""
+        """Take the promised threads, and what the job takes besides."""
         self._change(job, promise, taken=True)
 
     def reserve_all(self, past: Promises, first: int) -> int:
@@ -86,7 +91,7 @@ class PlacedProfile:
         return done
 
     def lift(self, job: api.JobSpec, promise: Promise) -> None:
-        """Give the promised threads and memory back."""
+        """Give back what was promised."""
         self._change(job, promise, taken=False)
 
     def follow(self, before: PlacedProfile, after: PlacedProfile) -> list[Change] | None:
@@ -95,7 +100,7 @@ class PlacedProfile:
         self._advance(now_us)
         before._advance(now_us)
         same = before._free == after._free and before.timeline.times == after.timeline.times
-        if same and all(map(np.array_equal, before._memory, after._memory)):
+        if same and all(_equal(old, new) for old, new in zip(before._left, after._left, strict=True)):
             return []
         changes: list[Change] = []
         instants = sorted({*before.timeline.times, *after.timeline.times})
@@ -103,14 +108,14 @@ class PlacedProfile:
             old, new = before.timeline.step_at(at_us), after.timeline.step_at(at_us)
             lost = before._free[old] & ~after._free[new]
             gained = after._free[new] & ~before._free[old]
-            more_mb = after._memory[new] - before._memory[old]
-            if not (lost or gained or more_mb.any()):
+            more = tuple([now - then for now, then in zip(after._left[new], before._left[old], strict=True)])
+            if not (lost or gained or any(row.any() for row in more)):
                 continue
             for step in self._cut_out(at_us, until_us):
                 if lost & ~self._free[step]:
                     return None
-                self._put(step, self._free[step] & ~lost | gained, self._memory[step] + more_mb)
-                if self._memory[step].min() < 0:
+                self._put(step, self._free[step] & ~lost | gained, _changed(self._left[step], more, 1))
+                if any(row.min(initial=0) < 0 for row in self._left[step]):
                     return None
             changes.append(Change(at_us, until_us, gained.bit_count()))
         return changes
@@ -120,14 +125,30 @@ class PlacedProfile:
         return self._placement.offer_on(job, _runs(promise), api.snapshot_now(self._view))
 
     def admits(self, occupancies: Sequence[api.Occupancy]) -> bool:
-        """Tell whether exactly these nodes are free."""
+        """Tell whether exactly these nodes are free, and the licences of these jobs."""
         view = api.whole_nodes(self._view)
         times = self.timeline.times
+        if not self._licences_last(occupancies):
+            return False
         for occupancy in occupancies:
             wanted = self._joined(view.firsts(occupancy.nodes))
             if any(wanted & ~free for free in self._free[: bisect_left(times, occupancy.end_us)]):
                 return False
         return True
+
+    def _licences_last(self, occupancies: Sequence[api.Occupancy]) -> bool:
+        """Tell whether these jobs find their licences until they end; a running one has them up to its expected end."""
+        view, times = self._view, self.timeline.times
+        taken: dict[int, api.Ints] = {}  # by step
+        for end_us, job_id, _ in occupancies:
+            running = view.running.get(job_id)
+            job = view.pending(job_id) if running is None else running.job
+            wanted = None if job is None else _licences_of(job, view)
+            if wanted is not None:
+                since_us = view.now_us if running is None else view.expected_end(running)
+                for step in range(max(0, self.timeline.step_at(since_us)), bisect_left(times, end_us)):
+                    taken[step] = taken[step] + wanted if step in taken else wanted
+        return all(bool((self._left[step][-1] >= amounts).all()) for step, amounts in taken.items())
 
     def never(self, job: api.JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
@@ -149,18 +170,25 @@ class PlacedProfile:
         return None
 
     def _snapshot(self, job: api.JobSpec, start_us: int) -> api.Snapshot:
-        """Return the threads and memory that are free from ``start_us`` on for the job's whole estimate."""
+        """Return what is free from ``start_us`` on for the job's whole estimate."""
         steps = self._steps(job, start_us)
         free = reduce(and_, self._free[steps.start : steps.stop])
         machine = self._view.machine
-        memory_mb = self._least_memory(steps) if job.memory_mb else machine.memory_mb
-        return api.Snapshot(self._view, start_us, api.apart(free, machine.nodes, machine.depth), (), memory_mb)
+        layers = api.apart(free, machine.nodes, machine.depth)
+        memory_mb = self._least(steps, 0).tolist() if job.memory_mb else machine.memory_mb
+        counts = self._least_counts(steps) if job.resources or job.licences else None
+        return api.Snapshot(self._view, start_us, layers, (), memory_mb, counts)
+
+    def _least_counts(self, steps: range) -> api.Counts:
+        machine = self._view.machine
+        each = {name: self._least(steps, row).tolist() for row, name in enumerate(machine.resources, 1)}
+        return api.Counts(each, dict(zip(machine.licences, self._least(steps, -1).tolist(), strict=True)))
 
     def _joined(self, layers: api.Layers) -> int:
         return api.side_by_side(layers, self._view.machine.nodes)
 
-    def _least_memory(self, steps: range) -> list[int]:
-        least: list[int] = np.minimum.reduce(self._memory[steps.start : steps.stop]).tolist()
+    def _least(self, steps: range, row: int) -> api.Ints:
+        least: api.Ints = np.minimum.reduce([left[row] for left in self._left[steps.start : steps.stop]])
         return least
 
     def _steps(self, job: api.JobSpec, start_us: int) -> range:
@@ -172,20 +200,20 @@ class PlacedProfile:
         runs = _runs(promise)
         start_us = start_of(promise)
         threads = self._joined(self._view.claim(runs))
-        memory_mb = _memory_of(job, runs, self._view)
+        besides = _held_by(job, runs, self._view)
         steps = self._cut_out(start_us, start_us + job.estimate_us)
         for step in steps:
-            free, left_mb = self._free[step], self._memory[step]
+            free, left = self._free[step], self._left[step]
             if taken:
-                self._put(step, free & ~threads, left_mb if memory_mb is None else left_mb - memory_mb)
+                self._put(step, free & ~threads, _changed(left, besides, -1))
             else:
-                self._put(step, free | threads, left_mb if memory_mb is None else left_mb + memory_mb)
+                self._put(step, free | threads, _changed(left, besides, 1))
         self._join(steps.stop)
         self._join(steps.start)
 
-    def _put(self, step: int, free: int, memory_mb: api.Ints) -> None:
+    def _put(self, step: int, free: int, left: Left) -> None:
         self._free[step] = free
-        self._memory[step] = memory_mb
+        self._left[step] = left
         self.timeline.values[step] = free.bit_count()
 
     def _cut_out(self, start_us: int, end_us: int) -> range:
@@ -197,53 +225,84 @@ class PlacedProfile:
         step = self.timeline.cut(at_us)
         if len(self.timeline.times) > len(self._free):
             self._free.insert(step, self._free[step - 1])
-            self._memory.insert(step, self._memory[step - 1])
+            self._left.insert(step, self._left[step - 1])
         return step
 
     def _join(self, step: int) -> None:
         """Merge a step into the one before, if they are equal."""
         if not 0 < step < len(self._free) or self._free[step] != self._free[step - 1]:
             return
-        if self._memory[step] is self._memory[step - 1] or np.array_equal(self._memory[step], self._memory[step - 1]):
-            del self._free[step], self._memory[step], self.timeline.times[step], self.timeline.values[step]
+        if _equal(self._left[step], self._left[step - 1]):
+            del self._free[step], self._left[step], self.timeline.times[step], self.timeline.values[step]
 
     def _advance(self, now_us: int) -> None:
         past = max(0, self.timeline.step_at(now_us))  # a class's clock goes back where all jobs ended before its slice
-        del self._free[:past], self._memory[:past]
+        del self._free[:past], self._left[:past]
         self.timeline.advance(now_us)
 
 
-def _memory_at(timeline: Timeline, view: api.View) -> list[api.Ints]:
-    """Return the free memory of each node at every step, by the running jobs; on whole nodes, that of the empty node."""
-    if api.nodes_view(view) is not None:
-        return [np.array(view.machine.memory_mb, dtype=np.int64)] * len(timeline.times)
-    memory_mb = np.array(view.free_memory_mb, dtype=np.int64)
+def _left_at(timeline: Timeline, view: api.View) -> list[Left]:
+    """Return what is left at every step, by the running jobs; on whole nodes, of each node what it has when it is empty."""
+    machine, whole = view.machine, api.nodes_view(view) is not None
+    memory, resources = (machine.memory_mb, machine.resources) if whole else (view.free_memory_mb, view.free_resources)
+    licences = [view.licences.get(name, 0) for name in machine.licences]
+    rows = (memory, *[resources[name] for name in machine.resources], licences)
+    left: Left = tuple([np.array(row, dtype=np.int64) for row in rows])
     leaving = [(max(end_us, view.now_us + 1), view.running[job_id]) for end_us, job_id in view.releases]
-    found: list[api.Ints] = []
+    found: list[Left] = []
     gone = 0
     for at_us in timeline.times:
         while gone < len(leaving) and leaving[gone][0] <= at_us:
             running = leaving[gone][1]
-            back_mb = None if running.on_disk else _memory_of(running.job, running.runs, view)
-            if back_mb is not None:
-                memory_mb = memory_mb + back_mb
+            if not running.on_disk:
+                left = _changed(left, _held_by(running.job, running.runs, view), 1)
             gone += 1
-        found.append(memory_mb)
+        found.append(left)
     return found
 
 
-def _memory_of(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> api.Ints | None:
-    """Return the memory of each node that a job takes; None if it asks for none, or no other job can use the rest."""
-    if not job.memory_mb or api.nodes_view(view) is not None:
+def _taken_by(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> Taken:
+    """Return what a job asks for besides threads, on these nodes."""
+    amounts = dict(job.resources)
+    memory_mb = _on_nodes(runs, view, job.memory_mb, 0) if job.memory_mb else None
+    each = [_on_nodes(runs, view, 0, amounts[name]) if name in amounts else None for name in view.machine.resources]
+    return (memory_mb, *each, _licences_of(job, view))
+
+
+def _held_by(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> Taken:
+    """Return what no other job can have meanwhile; on whole nodes, no other job could use what it leaves of a node."""
+    if api.nodes_view(view) is None:
+        return _taken_by(job, runs, view)
+    return (*[None] * (1 + len(view.machine.resources)), _licences_of(job, view))
+
+
+def _licences_of(job: api.JobSpec, view: api.View) -> api.Ints | None:
+    if not job.licences:
         return None
-    memory_mb = np.zeros(view.machine.nodes, dtype=np.int64)
+    amounts = dict(job.licences)
+    return np.array([amounts.get(name, 0) for name in view.machine.licences], dtype=np.int64)
+
+
+def _on_nodes(runs: Sequence[api.Run], view: api.View, of_process: int, of_node: int) -> api.Ints:
+    taken = np.zeros(view.machine.nodes, dtype=np.int64)
     for run in runs:
-        memory_mb[run.first : run.first + run.count] += run.processes * job.memory_mb
-    return memory_mb
+        taken[run.first : run.first + run.count] += run.processes * of_process + of_node
+    return taken
 
 
-def _suits(job: api.JobSpec, runs: Sequence[api.Run]) -> bool:
-    """Tell whether a place has as many processes and threads as the job: the job may have been modified since it was promised."""
+def _changed(left: Left, taken: Taken, sign: int) -> Left:
+    """Return what is left after a change. Steps may share arrays: these are replaced, never changed."""
+    return tuple([row if by is None else row + sign * by for row, by in zip(left, taken, strict=True)])
+
+
+def _equal(one: Left, other: Left) -> bool:
+    return one is other or all(a is b or np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _suits(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> bool:
+    """Tell whether the job may have a place of so many processes and threads: it may have been modified since it was promised."""
+    if job.eligible and api.nodes_of(runs) & ~view.machine.eligible(job):
+        return False
     width = job.threads_per_process
     alike = job.exclusive or all(mask.bit_count() == count * width for _, _, mask, count in runs)
     return alike and sum(nodes * count for _, nodes, _, count in runs) == job.processes

@@ -108,7 +108,7 @@ class PlacedReservation:
         """Return ``snapshot`` with the head among the planned jobs."""
         planned = snapshot.planned + self._planned
         # `_replace` takes five times as long
-        return tuple.__new__(api.Snapshot, (*snapshot[:3], planned, snapshot.memory_mb))
+        return tuple.__new__(api.Snapshot, (*snapshot[:3], planned, *snapshot[4:]))
 
     def spare(self, snapshot: api.Snapshot) -> api.Snapshot:
         """Return ``snapshot`` without the threads reserved for the head."""
@@ -133,14 +133,11 @@ class PlacedReservation:
     def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
         held = seat.threads_held(self.head.start_us, self._view)
-        if not any(held):
+        # A guest may hold a licence for longer than its host would hold the threads.
+        if not any(held) and not (self.head.job.licences and seat.end_us > self.head.start_us):
             return True
-        at_shadow = self._at_shadow.without(held)
-        sole = seat.sole
-        if sole is not None and _competes(sole.job, self.head.job):
-            return False
-        beside = at_shadow if sole is None else self._beside(sole, at_shadow)
-        head = self._placer.offer(self.head.job, beside)
+        at_shadow = self._at_shadow.without(held) if held else self._at_shadow
+        head = self._placer.offer(self.head.job, self._beside(seat, at_shadow))
         if head is None:
             self.refused = True
             return False
@@ -149,15 +146,35 @@ class PlacedReservation:
         self._take(head)
         return True
 
-    def _beside(self, offer: api.Offer, at_shadow: api.Snapshot) -> api.Snapshot:
-        """Return the snapshot for the head with ``offer`` there, its demand and its memory."""
-        snapshot = at_shadow.with_planned(offer)
-        if not (offer.job.memory_mb and self.head.job.memory_mb):
-            return snapshot
-        memory = list(snapshot.memory_for(self.head.job))
-        for node, processes in api.each_node(offer.runs):
-            memory[node] -= processes * offer.job.memory_mb
-        return snapshot._replace(memory_mb=memory)
+    def _beside(self, seat: api.Seat, at_shadow: api.Snapshot) -> api.Snapshot:
+        """Return the snapshot for the head with ``seat`` there: the demand and the memory of its job, and what it takes of amounts.
+
+        The head shares no node with jobs that are co-located, so their demand and memory do not matter to it; their licences do.
+        """
+        sole, head = seat.sole, self.head.job
+        if sole is not None:
+            at_shadow = at_shadow.with_planned(sole)
+            if sole.job.memory_mb and head.memory_mb:
+                memory = list(at_shadow.memory_for(head))
+                for node, processes in api.each_node(sole.runs):
+                    memory[node] -= processes * sole.job.memory_mb
+                at_shadow = at_shadow._replace(memory_mb=memory)
+        if not (head.resources or head.licences):
+            return at_shadow
+        return at_shadow._replace(counts=self._counts_beside(seat))
+
+    def _counts_beside(self, seat: api.Seat) -> api.Counts:
+        """Return what is left of countable resources at the shadow time once ``seat`` is taken."""
+        view, shadow_us = self._view, self.head.start_us
+        now = view.counts_at(shadow_us)
+        counts = api.Counts(now.resources, now.licences)
+        for end_us, job_id, nodes in seat.occupancies:
+            running = view.running.get(job_id)  # a host: what it takes is gone already, unless it stays for longer now
+            if end_us > shadow_us and (running is None or view.expected_end(running) <= shadow_us):
+                job = view.pending(job_id) if running is None else running.job
+                if job is not None:
+                    counts.count(job, [api.Run(node, 1, api.ThreadMask(1), 1) for node in api.bits_of(nodes)], -1)
+        return counts
 
     def _extra(self) -> int:
         """Return how many more threads than the head needs are free at its start."""
@@ -167,14 +184,6 @@ class PlacedReservation:
         self.head = head
         self._layers = None
         self._planned = api.snapshot_now(self._view).with_planned(head).planned
-
-
-def _competes(job: api.JobSpec, head: api.JobSpec) -> bool:
-    """Tell whether a job that outlasts the shadow time takes any countable resource that the head needs then."""
-    if not (head.licences or head.resources):
-        return False
-    mine = {name for name, _ in (*job.licences, *job.resources)}
-    return any(name in mine for name, _ in (*head.licences, *head.resources))
 
 
 def _free_or_spare(

@@ -41,7 +41,7 @@ class Rua(api.Backfill):
     """Backfilling that looks ahead in time and in the queue for places with little loss to neighbours."""
 
     needs: ClassVar[api.Needs] = frozenset({api.LEAST_PENALTY})
-    ignores: ClassVar[api.Needs] = frozenset({api.COUNTABLE, api.FILLED_LAYOUTS})
+    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS})
 
     def __init__(self, *, thresholds: Sequence[float] = PAPER_THRESHOLDS) -> None:
         self.thresholds = tuple(sorted(set(thresholds)))

@@ -248,7 +248,7 @@ def _rooms(job: api.JobSpec, snapshot: api.Snapshot) -> api.Ints:
     view = snapshot.view
     if api.is_plain(job):
         return view.thread_counts(snapshot.free)
-    counts = view.thread_counts(view.open_to(job, snapshot.free, snapshot.at_us)).copy()
+    counts = view.thread_counts(snapshot.open_to(job)).copy()
     memory = snapshot.memory_for(job)
     for node in np.flatnonzero(counts).tolist():
         counts[node] = api.room_on(job, int(counts[node]), view.machine.threads_of[node], memory[node])
@@ -266,7 +266,7 @@ class LessConsume(api.PenaltyPlacement):
     """
 
     # Processes are exchanged one by one; the least factor that a job can have is known once for all.
-    ignores: ClassVar[api.Needs] = frozenset({api.COUNTABLE, api.FILLED_LAYOUTS})
+    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS})
 
     def __init__(
         self,
@@ -438,12 +438,17 @@ class LessConsume(api.PenaltyPlacement):
             job.threads_per_process,
             job.memory_mb,
             job.exclusive,
+            job.eligible,
+            job.resources,
+            job.licences,
         )
         floor = self._floors.get(key)
         if floor is None:
             if len(self._floors) >= _MOST_FLOORS:
                 self._floors.clear()
-            everything = api.Snapshot(view, view.now_us, self._floors_of[0], (), view.machine.memory_mb)
+            machine = view.machine
+            counts = api.Counts(machine.resources, machine.licences)
+            everything = api.Snapshot(view, view.now_us, self._floors_of[0], (), machine.memory_mb, counts)
             floor = self._floors[key] = self._floor(job, everything)
         return floor
 
@@ -488,9 +493,8 @@ class LessConsume(api.PenaltyPlacement):
     def _rigid(self, job: api.JobSpec, snapshot: api.Snapshot, thresholds: Sequence[float]) -> api.Offer | None:
         """Place a job whose buckets cannot be exchanged one at a time."""
         view = snapshot.view
-        runs = api.first_fit(
-            job, view.open_to(job, snapshot.free, snapshot.at_us), view.machine, snapshot.memory_for(job)
-        )
+        free, nodes = snapshot.open_on(job)
+        runs = api.first_fit(job, free, view.machine, snapshot.memory_for(job), nodes)
         if runs is None:
             return None
         by = factor_of(job, snapshot, runs)
