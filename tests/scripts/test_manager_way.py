@@ -9,7 +9,7 @@ def test_a_submit_and_its_start_pass_few_files() -> None:
     submitted, started = submit_way()
     assert (submitted.files[0], submitted.files[-1]) == ("live/live_server.py", "live/outbox.py")
     assert len(submitted.files) - 1 <= 32  # one more since users have shares of the jobs
-    assert len(submitted.folders) - 1 <= 15
+    assert len(submitted.folders) - 1 <= 17  # two more since live and emulated managers keep jobs back by one gate
     assert len(started.files) - 1 <= 29
     assert len(started.folders) - 1 <= 9
 

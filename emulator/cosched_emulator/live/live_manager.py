@@ -243,8 +243,9 @@ class LiveManager:
         an end released, and only here do ends that contention has moved enter the timeline.
         """
         self._handle_ends()
-        self.gate.take(self.now_us, events)
-        self._handle_ends()
+        if events or self.gate.looks or self.gate.starts:
+            self.gate.take(self.now_us, events)
+            self._handle_ends()
         self.manager.settle(self.now_us)
 
     def _handle_ends(self) -> None:

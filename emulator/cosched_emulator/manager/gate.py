@@ -106,7 +106,7 @@ class Gate:
         self._told: list[Event] = []
         self._named = named
         self.known: set[int] = set()  # waiting jobs that the scheduler knows as held
-        self._looks: list[tuple[int, int]] = []  # entries that have come due: (job, what)
+        self.looks: list[tuple[int, int]] = []  # entries that have come due: (job, what)
         self._whole: dict[int, NodeRanges] = {}  # by told job that has fewer nodes at present: those that it may have
         self._holds: dict[int, bool] = {}  # by job that is held or released at this instant
         self._requeued: set[int] = set()  # at this instant
@@ -116,7 +116,7 @@ class Gate:
         # By waiting job: (kind, job) of dependencies that do not hold yet; by job: those that wait for it, in order of their entry
         self._after: dict[int, set[tuple[str, int]]] = {}
         self._before: dict[int, dict[int, None]] = {}
-        self._starts: set[int] = set()  # jobs whose start others wait for
+        self.starts: set[int] = set()  # jobs whose start others wait for
         self._at_once: dict[int, int] = {}  # by array of a user: how many of its tasks the scheduler knows at a time
         self._tasks: dict[int, Origin] = {}  # by job, of tasks of arrays
         self._held: set[int] = set()
@@ -131,10 +131,14 @@ class Gate:
 
     def examine(self, job: WorkloadJob) -> tuple[WorkloadJob, str | None, str]:
         """Return a job as it is placed in its partitions; why it can never start (None: it can), and for which field of a request."""
-        placed = self.binding.placed(job)
+        rules = self.binding.rules
+        placed = self.binding.placed(job) if rules.partitions else job
         if isinstance(placed, str):
             return job, placed, "partitions"
-        return placed, self._manager.refusal_of(placed.spec) or self.binding.too_large(placed), "processes"
+        refusal = self._manager.refusal_of(placed.spec)
+        if refusal is None and rules.limits:
+            refusal = self.binding.too_large(placed)
+        return placed, refusal, "processes"
 
     def serve(self, outlet: Callable[..., None]) -> None:
         """Let ``outlet`` apply and tell events at once, with their time; the caller tells of ends by `handle_end`, after these."""
@@ -162,11 +166,11 @@ class Gate:
                 self._holds[event.job_id] = isinstance(event, JobHeld)
             elif isinstance(event, JobRequeued) and self.binding.rules.reservations:
                 self._requeued.add(event.job_id)
-                self._looks.append((event.job_id, BEGIN))
-        if self._starts:
-            for job_id in sorted(self._starts & self._manager.running.keys()):
+                self.looks.append((event.job_id, BEGIN))
+        if self.starts:
+            for job_id in sorted(self.starts & self._manager.running.keys()):
                 self._handle_start(at_us, job_id)
-        looks, self._looks = self._looks, []
+        looks, self.looks = self.looks, []
         for ident, what in looks:
             self._look(at_us, ident, what)
         told, self._told = self._told, []
@@ -174,7 +178,7 @@ class Gate:
 
     def look(self, ident: int, what: int) -> None:
         """Note that an entry of the timeline has come due, or that a job enters: that follows with `take`, after the ends."""
-        self._looks.append((ident, what))
+        self.looks.append((ident, what))
 
     def _emit(self, at_us: int, *events: Event) -> None:
         if self._outlet is None:
@@ -234,7 +238,7 @@ class Gate:
                 self._manager.timeline.schedule(each.end_us, GATE, _NO_JOB, FREED)
 
     def _schedule_change(self, at_us: int, spec: JobSpec) -> None:
-        change_us = self.binding.next_change_us(spec, at_us)
+        change_us = self.binding.next_change_us(spec, at_us) if self.binding.rules.reservations else None
         if change_us is not None:
             self._schedule(change_us, spec.id, BEGIN)
 
@@ -275,7 +279,7 @@ class Gate:
         self._after.setdefault(job_id, set()).add((kind, other))
         self._before.setdefault(other, {})[job_id] = None
         if kind == AFTER:
-            self._starts.add(other)
+            self.starts.add(other)
 
     def hold(self, at_us: int, job_id: int, *, hold: bool) -> str | None:
         """Hold or release a waiting job; return the reason if that is impossible."""
@@ -309,7 +313,7 @@ class Gate:
             self._states.setdefault(job_id, state)
         self._leave(job_id)
         self._held.discard(job_id)
-        self._starts.discard(job_id)
+        self.starts.discard(job_id)
         self._whole.pop(job_id, None)
         self.begin_us.pop(job_id, None)
         for _, other in self._after.pop(job_id, ()):
@@ -357,7 +361,7 @@ class Gate:
         self._satisfy(at_us, job_id, here)
 
     def _handle_start(self, at_us: int, started: int) -> None:
-        self._starts.discard(started)
+        self.starts.discard(started)
         for job_id in list(self._before.get(started, ())):
             self._satisfy(at_us, job_id, {(AFTER, started)})
 
@@ -471,7 +475,8 @@ class Gate:
 
     def _groups_of(self, job: ManagedJob) -> tuple[tuple[_Group, ...], Amounts]:
         """Return the groups of a job in the order of the limits, its array last, and what it has of what they limit."""
-        keys = [(key, self.binding.rules.limits[key[0]].most) for key in self.binding.groups(job.job)]
+        limits = self.binding.rules.limits
+        keys = [(key, limits[key[0]].most) for key in self.binding.groups(job.job)] if limits else []
         origin, terms = self._tasks.get(job.id), job.job.terms
         if origin is not None and origin.array_id in self._at_once:
             keys.append(((_USERS, str(origin.array_id)), Amounts(self._at_once[origin.array_id])))
@@ -523,7 +528,7 @@ class Gate:
             self.jobs[job_id] = Waiting(jobs[job_id], reason)
         for job_id, waits_for in state["after"]:
             self._after[job_id] = {(kind, other) for kind, other in waits_for}
-            self._starts.update([other for kind, other in waits_for if kind == AFTER])
+            self.starts.update([other for kind, other in waits_for if kind == AFTER])
         for job_id, waiting in state["before"]:
             self._before[job_id] = dict.fromkeys(waiting)
         self._held |= set(state["held"])
