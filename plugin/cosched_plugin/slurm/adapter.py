@@ -172,7 +172,6 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
         raise UsageError(
             f"--mode guests: partition {', '.join(sorted(others))} has none for its guests; expected --guests"
         )
-    asked.rest.list.follows_ends = True
     with ExitStack() as held:
         if not dry:
             held.enter_context(only_process(_lock_of(asked)))
