@@ -18,7 +18,7 @@ MOST_BITS: Final = 1_000  # of an integer: more are no double, and Python prints
 
 
 def read_text(file: str | Path, encoding: str = "utf-8", errors: str = "strict") -> str:
-    """Return the content of a file; ``errors`` as of `bytes.decode`.
+    """Return the content of a file, plain or gzip, by content; ``errors`` as of `bytes.decode`.
 
     Raises OSError where it cannot be read, is a directory or a pipe, which could make us wait for ever; ValueError where it is not
     in this encoding.
@@ -26,7 +26,18 @@ def read_text(file: str | Path, encoding: str = "utf-8", errors: str = "strict")
     path = Path(file)
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "expected a regular file")
-    return path.read_text(encoding=encoding, errors=errors)
+    with path.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    if not packed:
+        return path.read_text(encoding=encoding, errors=errors)
+    import gzip  # noqa: PLC0415 - few files are packed
+    import zlib  # noqa: PLC0415
+
+    try:
+        with gzip.open(path, "rt", encoding=encoding, errors=errors) as text:
+            return text.read()
+    except (EOFError, zlib.error) as error:
+        raise OSError(errno.EINVAL, f"not a whole gzip file: {error}") from error
 
 
 def read_toml(file: str | Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import tomllib
 from pathlib import Path
 
@@ -63,6 +64,7 @@ EVENTS = """Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User
 c|n1|2026-03-02T09:00:00|2026-03-02T11:00:00|DRAIN|a | bar|root(0)
 c|n2|2026-03-02T09:00:00|2026-03-02T11:00:00|DRAIN|disk|root(0)
 c|n3|2026-02-02T09:00:00|2026-02-03T11:00:00|DOWN|long ago|root(0)
+c||2026-03-02T09:30:00|Unknown||Cluster Registered TRES|
 """
 JOBS = """JobIDRaw|JobID|User|Partition|State|Submit|Eligible|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|NCPUS|NodeList|QOS|Account|ReqTRES|SubmitLine
 1|1|ann|main|COMPLETED|2026-03-02T10:00:00|2026-03-02T10:00:00|2026-03-02T10:00:00|2026-03-02T10:10:00|600|20|1|2|n1|normal|lab|cpu=2,mem=100M,node=1|sbatch -J a job.sh
@@ -115,6 +117,12 @@ def test_facts_of_every_form_are_read(tmp_path: Path) -> None:
         ("ann", 1, 7),
         ("bob", None, 7),
     ]
+    packed = tmp_path / "qos.txt.gz"
+    packed.write_bytes(gzip.compress(QOS.encode()))
+    assert read_facts([str(packed)]) == Facts(qos=facts.qos)
+    packed.write_bytes(packed.read_bytes()[:-12])
+    with pytest.raises(InputError, match=r"qos\.txt\.gz: expected a file that can be read, got not a whole gzip file"):
+        read_facts([str(packed)])
     assert read_facts(written(tmp_path, {"none": "No reservations in the system\n"})) == Facts(reservations=())
 
 

@@ -22,7 +22,9 @@ COMMANDS: Final = (
     "scontrol show -o node >nodes.txt",
     "scontrol show -o reservation >reservations.txt",
     "sacctmgr -P show qos >qos.txt",
-    "sacctmgr -P show assoc >assoc.txt",
+    # Slurm 24.11 shows no parents of accounts unless it is asked for them.
+    "sacctmgr -P show assoc format=cluster,account,user,partition,share,grpjobs,grptres,grpsubmit,grpwall,grptresmins,grptresrunmins,"
+    "maxjobs,maxtres,maxtrespernode,maxsubmit,maxwall,maxtresmins,parentname >assoc.txt",
     "sacctmgr -P show event all_time start=now-90days >events.txt",
 )
 _NONE: Final = ("", "(null)", "N/A", "NONE", "None", "none", "n/a", "UNLIMITED", "INFINITE", "Unknown")
@@ -296,7 +298,7 @@ def _association(record: Record, _: Clock) -> Association:
     return Association(
         record.named("Account"),
         record.text("User"),
-        record.text("ParentName"),
+        record.text("ParentName") or ("root" if not record.text("User") and record.text("Account") != "root" else ""),
         None if share.lower() in ("parent", "fairshare=parent") else record.number("Share"),
         record.most("GrpJobs", "GrpTRES"),
         record.number("MaxJobs"),

@@ -416,7 +416,7 @@ def _together(outages: Iterable[Outage], last_s: int) -> Mapping[tuple[int, int]
     """Return the nodes that are out together, by (begin, end)."""
     found: dict[tuple[int, int], list[str]] = {}
     for each in outages:
-        if not each.state or _OUT.search(each.state):
+        if _OUT.search(each.state):  # a cluster that registers itself is an event, too
             found.setdefault((each.begin_s, last_s + 1 if each.end_s is None else each.end_s), []).append(each.node)
     return dict(sorted(found.items()))
 

@@ -115,6 +115,7 @@ class Counting:
 
 _NOTHING: Iterator[api.Action] = iter(())
 _processes = attrgetter("processes")
+_PPN_MIN, _PRIORITY = (api.JobSpec._fields.index(name) for name in ("ppn_min", "priority"))
 
 
 class _Counts(api.Backfill):
@@ -213,6 +214,11 @@ class Easy(_Counts):
         present = context  # without the jobs started since
         free = view.free_threads
         started: set[int] = set()
+        # Tasks of an array are alike: where places follow from a job's shape, one is refused as the one before, until a job starts.
+        alike = matching.alone and context.placement.counts and not view.work.limited and view.trace is None
+        refused: dict[
+            tuple[object, ...], int
+        ] = {}  # the least estimate of refused jobs by their shape, since the last start
         place = 0
         while place < len(look.others):
             job = look.others[place]
@@ -222,9 +228,15 @@ class Easy(_Counts):
                 continue
             if not view.work.pay(api.prices.CANDIDATE):
                 break
+            shape = (job.processes, job[_PPN_MIN:_PRIORITY]) if alike else ()
+            if shape in refused and job.estimate_us >= refused[shape]:
+                continue
             seat = backfill_seat(job, present, reservation, may_join=may_join)
             if seat is None:
+                if alike:
+                    refused[shape] = job.estimate_us
                 continue
+            refused.clear()
             if look.gate is reservation and seat.sole is not None and matching.may_host(job):
                 look = self._look_again(look, context)
                 place = look.others.index(job) + 1
