@@ -45,18 +45,17 @@ class Totals(NamedTuple):
     others_lost_s: float = 0.0  # by the jobs beside guests, by what is believed
     guests_lost_s: float = 0.0
     sooner: int = 0  # guests of which it is known when Slurm would have started them
-    sooner_s: float = 0.0  # by how much they began before that, in all
+    sooner_s: float = 0.0  # by how much they began before that, in all: a plan goes by limits, and is late
 
     def words(self, *, dry: bool) -> str:
         """Return them in words."""
         would = "would have " if dry else ""
-        waits = f"{self.sooner} began {self.sooner_s:.0f} s in all before " + (
-            "Slurm started them" if dry else "the start that Slurm had planned"
-        )
+        start = "Slurm has started" if dry else "Slurm had planned to start"
+        guests = f"{self.guests} guest{'s' * (self.guests != 1)}"
         return (
-            f"{self.guests} guests {would}shared nodes for {self.pair_node_s:.0f} node-seconds, which {would}won "
-            f"{self.won_node_s:.0f} by what is believed; hosts {would}lost {self.others_lost_s:.0f} s, "
-            f"guests {self.guests_lost_s:.0f} s; {waits}"
+            f"{guests} {would}shared nodes for {self.pair_node_s:.0f} node-seconds, which {would}won "
+            f"{self.won_node_s:.0f} by what is believed; hosts {would}lost {self.others_lost_s:.0f} s, guests "
+            f"{self.guests_lost_s:.0f} s; {start} {self.sooner} of them {self.sooner_s:.0f} s later in all"
         )
 
 

@@ -184,7 +184,7 @@ def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_canno
             move(one, other, "n1")
             one.until(lambda jobs: state(jobs, other) == ("PENDING", "co") and not jobs[other]["required_nodes"], 10)
             driver.wait_for(f"job {other} is back: it waited in the partition of guests")
-        assert "1 guests shared nodes" in driver.log
+        assert "1 guest shared nodes" in driver.log
         assert driver.log.count("asked to be a guest") == 1
 
 
