@@ -238,6 +238,15 @@ def test_who_is_no_guest_is_told_why_once(more: dict[str, Any], why: str) -> Non
     )
 
 
+def test_a_guest_of_which_nothing_is_known_is_told_as_a_trial() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    slurm.job(4, name="c")
+    bench = Bench(slurm, "belief=trials")
+    assert slurm.changes == [(4, "guest", "n0")]
+    assert bench.said("asked")[0].endswith("beside job 1, on trial: nothing is known of the two")
+
+
 def test_beside_whom_no_guest_sits() -> None:
     slurm = Slurm()
     slurm.job(1, "R", "n0", partition="batch")
