@@ -9,7 +9,7 @@ from typing import Any
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import installed_models
 from cosched_plugin.config import ENTRY_POINTS
-from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import Resolved, name_of, resolve
@@ -30,7 +30,12 @@ def catalogue() -> dict[str, Any]:
                     "name": name,
                     "text": part.text,
                     "parameters": [
-                        {"name": key, "expected": item.expected, "default": part.default(key), "text": item.text}
+                        {
+                            "name": key,
+                            "expected": item.expected,
+                            "default": None if (default := part.default(key)) is REQUIRED else default,
+                            "text": item.text,
+                        }
                         for key, item in part.parameters.items()
                     ],
                 }
