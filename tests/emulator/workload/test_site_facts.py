@@ -220,3 +220,16 @@ def test_an_import_has_what_a_site_tells(tmp_path: Path) -> None:
         "7": ("2040", "600"),  # nothing tells what it waited for before it was eligible
     }  # fmt: skip
     assert set(report.unmodelled) >= {"bf_max_job_user=9", "limits MaxWall of 1 QOS or associations"}
+
+
+@pytest.mark.parametrize("anonymous", [False, True])
+def test_what_lacks_the_nodes_is_told(tmp_path: Path, anonymous: bool) -> None:
+    files = written(tmp_path, {name: FILES[name] for name in ("partitions", "events", "assoc", "qos")})
+    (tmp_path / "jobs.txt").write_text(JOBS, encoding="utf-8")
+    report = import_dump(str(tmp_path / "jobs.txt"), tmp_path / "out", ImportOptions(facts=files, anonymous=anonymous))
+    text = (tmp_path / "out/scenario.toml").read_text()
+    assert not {"partitions", "script"} & tomllib.loads(text).keys()
+    assert "1 jobs had gpu, which no node is told to have" in report.unmodelled
+    assert "what no --facts FILE tells: config, nodes, reservations" in report.unmodelled
+    assert any("it is not known which nodes" in told for told in report.unmodelled)
+    assert ("lab" in text + (tmp_path / "out/jobs.csv").read_text()) is not anonymous

@@ -363,5 +363,7 @@ def _rows(
         cells = [per_node, "yes" * exclusive, "yes" * (large and site is None)]  # its memory says so where it is told
         if site is not None:
             after = ";".join([f"{kind}:{numbers[other]}" for kind, other in job.bound.after if other in numbers])
-            cells += [after if name == "after" else cell for name, cell in zip(COLUMNS, site.columns(job), strict=True)]
+            cells += [
+                after if name == "after" else cell for name, cell in zip(COLUMNS, site.cells[place - 1], strict=True)
+            ]
         yield text, f"{number},,,,,,,,,{','.join(cells)}" if any(cells) else ""

@@ -48,9 +48,7 @@ class SiteScenario(NamedTuple):
     machine: tuple[str, ...]  # the file of nodes
     tables: tuple[str, ...]  # partitions, accounts, limits, script
     policy: tuple[str, ...]
-    columns: Callable[
-        [LoggedJob], Sequence[str]
-    ]  # the cells of a job, in the order of `COLUMNS`; without those of numbers of jobs
+    cells: tuple[Sequence[str], ...]  # of each job, in the order of `COLUMNS`; without those of numbers of jobs
     unmodelled: tuple[str, ...]
 
 
@@ -62,8 +60,8 @@ def site_scenario(
     limits = (*site.limits(),)
     accounts = site.accounts() if any(line.startswith("account = ") for line in limits) else ()
     tables = (*site.partitions(), *accounts, *limits, *site.script())
-    policy = tuple(site.policy())
-    return SiteScenario(site.classes(), tuple(site.machine()), tables, policy, site.columns(), tuple(site.untold()))
+    policy, cells = tuple(site.policy()), tuple(map(site.columns(), jobs))
+    return SiteScenario(site.classes(), tuple(site.machine()), tables, policy, cells, tuple(site.untold()))
 
 
 class _Site:
@@ -398,6 +396,8 @@ class _Site:
         missing = [name for name, value in facts._asdict().items() if value is None]
         if missing:
             yield f"what no --facts FILE tells: {', '.join(missing)}"
+        if not self.nodes and (facts.partitions or facts.reservations or facts.outages):
+            yield "partitions, reservations and outages: without scontrol show node it is not known which nodes they have"
         yield from (f"{count} {text}" for text, count in self.counts.items())
 
 
