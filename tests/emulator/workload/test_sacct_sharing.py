@@ -101,6 +101,10 @@ def test_memory_of_nodes_is_guessed_from_what_was_held_and_a_default_of_all_of_i
     found = imported(tmp_path / "default", *some).sharing
     assert (sum(found.large), found.by_default) == (1, 8)
     assert "8 more hold as much by their partition's default" in next(found.lines())
+    (tmp_path / "kinds").mkdir()
+    two = [row(1, mem="64G", node="fat1"), row(2, mem="20G", node="fat2"), row(3, mem="16G", node="n1"), *others()]
+    found = imported(tmp_path / "kinds", *two).sharing
+    assert (found.large[:3], found.memory_mb) == ((True, False, True), (16 * 1024, 64 * 1024))
     (tmp_path / "none").mkdir()
     assert "memory is not told" in next(imported(tmp_path / "none", row(1), row(2)).sharing.lines())
 

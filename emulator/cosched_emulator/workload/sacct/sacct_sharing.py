@@ -17,6 +17,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +28,7 @@ from cosched_plugin.common.slurm_notation import amounts, expand
 _MOSTLY: Final = 0.9  # of the jobs of a partition that could do with less: whole nodes are its rule
 _EXCLUSIVE: Final = re.compile(r"\s--exclusive\b", re.ASCII)
 _MEMORY: Final = re.compile(r"\s--mem(?:-per-(?:cpu|gpu))?[= ]", re.ASCII)
+_NUMBERED: Final = re.compile(r"\[[^\]]*\]|[0-9]+", re.ASCII)
 _ASKED: Final = re.compile(r"([0-9.]+[A-Z]?)([nc]?)", re.ASCII)  # ReqMem
 
 
@@ -149,16 +151,10 @@ def _defaults(jobs: Iterable[LoggedJob]) -> Mapping[str, int]:
     return {partition: each for partition, (each, count) in most.items() if 2 * count > found[partition].total()}
 
 
-def _kinds(node_list: str) -> Iterable[str]:
-    """Return the names of nodes without what tells them apart; an empty one where none is named."""
-    found = _KNOWN.get(node_list)
-    if found is None:
-        names = () if node_list in UNNAMED else expand(node_list)
-        found = _KNOWN[node_list] = frozenset(re.sub(r"\d+", "#", name) for name in names) or frozenset({""})
-    return found
-
-
-_KNOWN: Final[dict[str, frozenset[str]]] = {}
+@cache
+def _kinds(node_list: str) -> frozenset[str]:
+    """Return the names of nodes without what tells them apart: ``gpu1,n[2-4]`` has two kinds; an empty one where none is named."""
+    return frozenset([""] if node_list in UNNAMED else _NUMBERED.sub("#", node_list).split(","))
 
 
 def _node_memory(jobs: Sequence[LoggedJob]) -> Mapping[str, int]:
