@@ -372,6 +372,13 @@ def _change_counts(view: View) -> None:
     view.thread_counts(view.free)[0] += 1
 
 
+@pytest.mark.parametrize(("preset", "eased"), [("easy", 0), ("lomarc-r", 0), ("symbiosis", 0), ("co-execution", 1)])
+def test_the_report_says_where_jobs_had_to_ask_for_less(preset: str, eased: int) -> None:
+    report = check_policy(lambda: compose({"preset": preset}), first=4, runs=1)
+    assert (report.asking, report.eased) == (1, eased)
+    assert f"jobs had to ask for less in {eased} of 1 runs with node sets and amounts" in str(report)
+
+
 @pytest.mark.parametrize(
     ("policy", "problem"),
     [

@@ -112,6 +112,24 @@ def test_on_nodes_of_several_cores_guests_take_the_second_threads() -> None:
     ]
 
 
+def test_a_guest_takes_the_nodes_that_it_may_have() -> None:
+    chosen = network(2, 2, 300)._replace(eligible=((1, 2),))
+    (pair,) = decided([cpu(1, 3, 1000), chosen])
+    assert isinstance(pair, StartTogether)
+    assert pair.starts[1].runs == runs_on((1, 2, 2, 1))
+    (joins, _) = decided([chosen], running=[host(1000, 4)])
+    assert isinstance(joins, StartJob)
+    assert joins.runs == runs_on((1, 2, 2, 1))
+    assert decided([chosen._replace(eligible=((2, 2),))], running=[host(1000, 3), host(2000, 1, 3)]) == []
+
+
+@pytest.mark.parametrize(("gpus", "together"), [(2, True), (1, False)])
+def test_a_host_and_its_guest_both_count(gpus: int, together: bool) -> None:
+    both = [job._replace(resources=(("gpu", 1),)) for job in (cpu(1, 3, 1000), network(2, 2, 300))]
+    nodes = hyperthreaded(4)._replace(resources=(("gpu", gpus),))
+    assert [type(action) for action in decided(both, nodes=nodes)] == [StartTogether if together else StartJob]
+
+
 def test_no_job_shares_under_weak_load() -> None:
     """Four nodes less a fifth are 3.2: jobs of 2 and 1 nodes are a weak load, jobs of 2 and 2 are not."""
     weak = {"name": "first", "weak_load": 0.2}
