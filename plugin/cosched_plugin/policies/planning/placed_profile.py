@@ -117,7 +117,9 @@ class PlacedProfile:
                 self._put(step, self._free[step] & ~lost | gained, _changed(self._left[step], more, 1))
                 if any(row.min(initial=0) < 0 for row in self._left[step]):
                     return None
-            changes.append(Change(at_us, until_us, gained.bit_count()))
+            # Without threads, too: a job on a node that has failed gives its licences back when it ends.
+            freed = gained.bit_count() or int(any(bool((row > 0).any()) for row in more))
+            changes.append(Change(at_us, until_us, freed))
         return changes
 
     def offer(self, job: api.JobSpec, promise: Promise) -> api.Offer | None:

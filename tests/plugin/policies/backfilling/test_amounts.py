@@ -19,6 +19,7 @@ from cosched_plugin.common.allocation import bits_of, each_mask
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
+from cosched_plugin.testing import check_policy
 
 SITES = 40
 LICENCES = (("mesher", 1), ("solver", 3))
@@ -115,3 +116,8 @@ def test_starts_and_threads_are_those_of_the_reference(
         assert starts_under(table, classes, jobs) == expected, seed
         waited += sum(expected[job.id][0] > job.submit for job in jobs)
     assert waited > 10 * SITES
+
+
+def test_a_job_on_a_failed_node_gives_its_licences_back_when_it_ends() -> None:
+    """No thread comes free then, and a promise may move all the same: a restarted scheduler finds that, so a kept plan must."""
+    assert check_policy(lambda: compose({"preset": "conservative"}), seed=7, first=139, runs=1).eased == 0
