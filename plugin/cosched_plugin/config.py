@@ -32,7 +32,8 @@ from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed, settings_of, suggest
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
-from cosched_plugin.protocol.messages import Welcome
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.messages import Belief, Welcome
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -79,6 +80,14 @@ class PolicyChoice(NamedTuple):
 def believed(welcome: Welcome, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
     """Return what a welcome says that is believed of two jobs on a node; None: nothing."""
     return believed_pairs(welcome.belief, models, welcome.nodes)
+
+
+def believed_at(file: str | None, belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
+    """Return what a site file says that is believed of two jobs on a node; UsageError names the file and the key."""
+    try:
+        return believed_pairs(belief, models)
+    except RemoteProtocolError as error:  # that of a peer would be another exit code, after which a unit tries again
+        raise UsageError(f"{file}: {error.path.removeprefix('welcome.')}: {error.text}") from error
 
 
 def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:

@@ -197,6 +197,8 @@ def _complete(
 
 
 def _check_header(file: str, line: int, header: Sequence[str]) -> None:
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):  # as spreadsheets of some countries write
+        raise TableError(file, "cells with commas between them", repr(header[0]), line)
     for place, name in enumerate(header):
         if not name and place:
             raise TableError(file, "a name for every column", f"none for column {place + 1}", line)
@@ -235,6 +237,8 @@ def _evidence(row: _Row) -> Evidence:
         row.number(name, "0 or a number above it", 0.0, _MOST_SECONDS) if row.cells.get(name) else default
         for name, default in zip(EVIDENCE, (0.0, 0.0, math.inf), strict=True)
     )
+    if low > high:
+        raise row.error("high", f"the upper end of an interval from {low:g} on")
     return Evidence(int(number), low, high)
 
 

@@ -150,11 +150,12 @@ def batsim(
     from cosched_plugin.batsim.serve import serve as run_server
     from cosched_plugin.batsim.site import SiteFile, read_site_file
     from cosched_plugin.common.trace_file import TraceFile
-    from cosched_plugin.config import allow_models, choose
+    from cosched_plugin.config import allow_models, believed_at, choose
 
     choice = choose(policy, assignments)
     allowed = allow_models(models)
     site = SiteFile() if site_file is None else read_site_file(site_file)
+    believed_at(site_file, site.belief, allowed)
     features = features_of(choice.make())
     log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
     with ExitStack() as open_files:

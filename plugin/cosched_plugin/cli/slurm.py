@@ -99,7 +99,7 @@ def slurm(
         return
     if rest_address is None:
         raise click.UsageError("Missing option '--rest'.")
-    from cosched_plugin.config import allow_models, choose
+    from cosched_plugin.config import allow_models, believed_at, choose
 
     log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
     preset = policy or ("guests" if mode == "guests" else "easy")
@@ -121,6 +121,7 @@ def slurm(
     token = token_of(jwt_file, fetches=fetch_jwt)
     site = site_of(site_file, partitions, guests)
     rest, allowed = rest_of(rest_address, token, api), allow_models(models)
+    believed_at(site_file, site.belief, allowed)  # refused before anything is asked of Slurm
     asked = Asked(rest_address, rest, token, site, choice, allowed, share, wake, metrics_address, log)
     if mode == "enforce":
         code = enforce(asked, state or default_state(), tick_partition, trace_file, record, set_aside=set_aside)
@@ -205,21 +206,22 @@ def beliefs(
     """
     from cosched_plugin.common.sacct_dump import read_dump
     from cosched_plugin.common.sacct_rows import COMMAND
-    from cosched_plugin.config import allow_models
+    from cosched_plugin.config import allow_models, believed_at
     from cosched_plugin.slurm.beliefs import answer_of, dump_since, write_learned
     from cosched_plugin.slurm.site_file import read_site
 
     if sacct is None and since is None:
         say(COMMAND)
         return
-    site, allowed = read_site(site_file), allow_models(models)
+    site = read_site(site_file)
+    model = believed_at(site_file, site.belief, allow_models(models))
     if sacct is None:
         dump = dump_since(since or "", skip_bad_rows=skip_bad_rows)
     elif since is None:
         dump = read_dump(sacct, time_zone, skip_bad_rows=skip_bad_rows)
     else:
         raise UsageError("expected --sacct or --since, got both")
-    answer = answer_of(dump, site, allowed)
+    answer = answer_of(dump, site, model)
     if out is not None:
         write_learned(out, answer.table())
     say(json.dumps(answer.as_dict(), indent=2) if as_json else "\n".join(answer.lines()))

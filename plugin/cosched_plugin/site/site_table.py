@@ -163,6 +163,16 @@ def _pairs_in(file: Path) -> dict[str, object]:
         table = read_table(file)
     except TableError as error:
         raise UsageError(str(error)) from error
+    # Who writes a table by hand counts from the job alone. Of a table without any spread the model would take the least ratio of a row
+    # for that: a job's only pair would cost nothing. A ratio below 1 shows that the table counts from something else.
+    rows = dict.fromkeys(name for name, _ in table.ratios)
+    counts_from_alone = not table.spreads and min(table.ratios.values()) >= 1.0
+    unknown = [name for name in rows if name not in table.spreads]
+    if unknown and not counts_from_alone:
+        raise UsageError(
+            f"{file}: field 'spread': expected what {unknown[0]} takes alone, as its ratios count (1: from alone), got none"
+        )
     pairs = Counter(name for pair in table.trusted for name in pair)
     names = sorted(name for name, _ in pairs.most_common(MOST_APPLICATIONS))
-    return dict(MeasuredRatios.of_table(replace(table, applications=tuple(names))).parameters())
+    spreads = dict.fromkeys(rows, 1.0) if counts_from_alone else table.spreads
+    return dict(MeasuredRatios.of_table(replace(table, applications=tuple(names), spreads=spreads)).parameters())

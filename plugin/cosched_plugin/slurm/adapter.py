@@ -71,6 +71,10 @@ class Asked(NamedTuple):
         memory = "MEMORY" in shown(_show("config")).get("SelectTypeParameters", "").upper()
         cluster = Cluster(polls, self.site, share, ignored, observed=observed, counts_memory=memory)
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
+        if unknown := self.site.strangers(node.name for node in polls.nodes):
+            # No error: beside a slip it may be a node that is no more, or not yet.
+            named = ", ".join(unknown[:5]) + (", ..." if unknown[5:] else "")
+            self.log("unknown-nodes", f"Slurm does not have {named}, which [[machine.class]] names", level=WARNING)
         return cluster
 
     def _check_version(self, polls: Polls, *, acts: bool) -> None:

@@ -9,11 +9,9 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.measured.calibration import write_table
 from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable, Evidence
 from cosched_hwmodel.measured.elapsed_times import Alone, Slowdown, alone_of, slowdowns_of
-from cosched_hwmodel.models.by_name import PairFactory
 from cosched_hwmodel.pairs import PairModel
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.sacct_dump import dump_of
@@ -106,11 +104,10 @@ def evidence_of(found: Slowdown) -> Evidence:
     return Evidence(found.number, found.low, found.high)
 
 
-def answer_of(dump: Dump, site: Site, models: Mapping[str, PairFactory]) -> Answer:
-    """Return what a dump says of what a site believes; UsageError for a belief that cannot be made."""
+def answer_of(dump: Dump, site: Site, model: PairModel | None) -> Answer:
+    """Return what a dump says of what a site believes: ``model``, if anything."""
     learned = runs_of(dump.rows, site.application_of)
     latest = {site.application_of(row): row for row in dump.rows}  # each application as its last job described it
-    model = _model_of(site, models)
     pairs = [
         Verdict(own, other, _believed(model, site, latest[own], latest[other]), slowdown)
         for (own, other), slowdown in slowdowns_of(learned.runs).items()
@@ -144,18 +141,6 @@ def dump_since(since: str, *, skip_bad_rows: bool) -> Dump:
     if done.returncode:
         raise UsageError(f"sacct: {' '.join(done.stderr.split())[:200]}")
     return dump_of("sacct", done.stdout, skip_bad_rows=skip_bad_rows)
-
-
-def _model_of(site: Site, models: Mapping[str, PairFactory]) -> PairModel | None:
-    """Return the believed model of pairs; None where there is none."""
-    name = site.belief.contention
-    try:
-        make = models[name]
-        return None if make is None else make(site.belief.parameters)
-    except KeyError as error:
-        raise UsageError(f"the site file's belief: no contention model {name!r}; --contention names one") from error
-    except HardwareModelError as error:
-        raise UsageError(f"the site file's belief: {error}") from error
 
 
 def _believed(model: PairModel | None, site: Site, own: SacctRow, other: SacctRow) -> float | None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.slurm_notation import natural
 from cosched_plugin.protocol.messages import Belief, DemandTuple, UsageTuple
 from cosched_plugin.site.site_table import MOST_AMOUNT, Table, amounts_in, belief_in, table_of
 from cosched_plugin.slurm.records import SlurmJob
@@ -117,6 +118,10 @@ class Site(NamedTuple):
         rates = {**self.rates, **next((rates for names, rates in self.nodes if node in names), {})}
         memory_mbs, network_mbs, disk_mbs = (rates.get(name, 0) for name in _RATES)
         return memory_mbs, network_mbs, disk_mbs
+
+    def strangers(self, there: Iterable[str]) -> list[str]:
+        """Return the named nodes that are not ``there``."""
+        return sorted(frozenset().union(*(names for names, _ in self.nodes)).difference(there), key=natural)
 
     def of_rules(self, job: Named) -> Traits:
         """Return what the first rule that fits a job says of it."""

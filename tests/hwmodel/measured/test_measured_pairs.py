@@ -92,6 +92,8 @@ def test_the_published_tables_are_read_as_they_are() -> None:
     [
         ("", ": expected a header and a line for each measurement, got nothing"),
         ("row,column,ratio\n", ": expected at least one measured pair, got none"),
+        ("row;column;ratio\na;b;1\n", ":1: expected cells with commas between them, got 'row;column;ratio'"),
+        ("row,column,ratio,low,high\na,b,1,2,1.5\n", ":2: field 'high': expected the upper end of an interval from 2 on, got '1.5'"),
         ("row,column\na,b\n", ":1: expected one of the columns 'ratio' and 'speedup', got row, column"),
         ("row,column,ratio,speedup\n", ":1: expected one of the columns 'ratio' and 'speedup', got "),
         ("row,ratio\na,1\n", ":1: expected a column 'column' beside 'row', got row, ratio"),

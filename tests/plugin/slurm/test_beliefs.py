@@ -18,6 +18,7 @@ from tests.processes import environment, run_python
 from cosched_hwmodel.measured.co_run_table import CERTAIN, OFTEN, Evidence, read_table
 from cosched_hwmodel.measured.elapsed_times import Run
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.sacct_dump import dump_of
 from cosched_plugin.slurm.learning import runs_of
 from cosched_plugin.slurm.site_file import Site, read_site
@@ -172,6 +173,21 @@ def test_what_was_learned_counts_where_enough_is_known(evidence: Evidence, belie
     assert evidence.trusted(1.2) == believed
 
 
+def test_a_table_without_spread_counts_from_alone(tmp_path: Path) -> None:
+    """The least ratio of a row would be a job's own only pair, and look free."""
+    (tmp_path / "pairs.csv").write_text("row,column,ratio\nl,d,3.0\nd,l,1.5\n")
+    (tmp_path / "site.toml").write_text('[belief]\ntable = "pairs.csv"\n')
+    parameters = dict(read_site(str(tmp_path / "site.toml")).belief.parameters)
+    assert (parameters["applications"], parameters["spreads"]) == (("d", "l"), (1.0, 1.0))
+    for text, name in (
+        ("row,column,ratio\nl,d,3.0\nd,l,.9\n", "l"),
+        ("row,column,ratio,spread\nl,d,3,1\nd,l,2,\n", "d"),
+    ):
+        (tmp_path / "pairs.csv").write_text(text)
+        with pytest.raises(UsageError, match=f"pairs.csv: field 'spread': expected what {name} takes alone"):
+            read_site(str(tmp_path / "site.toml"))
+
+
 @pytest.mark.parametrize(
     ("site", "options", "words"),
     [
@@ -182,7 +198,12 @@ def test_what_was_learned_counts_where_enough_is_known(evidence: Evidence, belie
             [],
             "contention: expected pairs, or nothing, beside a table",
         ),
-        ("[belief]\ncontention = 'nobody'", [], "no contention model 'nobody'"),
+        ("[belief]\ncontention = 'nobody'", [], "site.toml: belief.contention: expected one of "),
+        (
+            "[belief]\ncontention = 'lomarc'\nparameters = {good = 3}",
+            [],
+            "site.toml: belief.parameters: unknown lomarc parameter",
+        ),
         ("", ["--since", "now"], "expected --sacct or --since, got both"),
         ("", ["--time-zone", "Nowhere"], "--time-zone: expected a time zone"),
         ("", ["--out", "no/folder.csv"], "no/folder.csv: cannot be written: No such file"),

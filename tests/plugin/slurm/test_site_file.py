@@ -47,6 +47,8 @@ def documented(tmp_path: Path) -> Site:
 
 def test_the_documented_file(tmp_path: Path) -> None:
     site = documented(tmp_path)
+    assert site.with_partitions((), ["co:guest"]).partitions == ("co", "guest")  # as the page's command has it
+    site = site.with_partitions(["batch"], ())
     assert site.belief == Belief("lomarc", "bulk-synchronous", (), (("good_share_ppm", 400_000),))
     assert [site.is_ours(job(**more)) for more in ({}, {"partition": "other"}, {"account": "physics2"})] == [
         True,
@@ -55,6 +57,7 @@ def test_the_documented_file(tmp_path: Path) -> None:
     ]
     assert site.rates_of("n2")[0] == 240_000
     assert site.rates_of("n7")[0] == 120_000
+    assert site.strangers(("n0", "n2", "n9")) == ["n1", "n3"]
     traits, problem = site.traits_of(job())
     assert (traits.demand, traits.usage, problem) == ((4000, 100, 0), ("cpu", 800_000, 150_000, 50_000, 300_000), "")
     assert not site.traits_of(job(name="other"))[0].known
