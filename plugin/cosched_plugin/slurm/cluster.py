@@ -454,6 +454,17 @@ class Cluster(Manager):
             found = self._found[job.job_id] = job, key, places
         return found[2]
 
+    def is_range(self, job: SlurmJob) -> bool:
+        """Return whether a pending job may get more nodes than it takes at least: Slurm would add some to a list."""
+        if job.most_nodes not in (0, job.tasks) and job.most_nodes > job.node_count:
+            return True
+        if job.least_nodes == job.node_count:
+            return False
+        # Once Slurm has looked at it, it shows the most as if it were a fixed number; and after a restart no most.
+        plain = job._replace(most_nodes=0) if job.least_nodes else job
+        places = self._places.of(plain, self.site.partitions_of(job), self._looked_us // SECOND_US)
+        return isinstance(places, str) or min(place.layout.nodes for place in places) < job.node_count
+
     def _spec(self, number: int, job: SlurmJob, known: PolledJob | None, places: Sequence[Place]) -> JobSpec:
         """Return a job's description; what a known one asks of its nodes stays what it was said to be. ``places``: if it waits."""
         traits, problem = self.site.traits_of(job)

@@ -73,7 +73,7 @@ def open_nodes(there: Mapping[str, Sequence[SlurmJob]], site: Site) -> set[str]:
     }
 
 
-def why_barred(job: SlurmJob, site: Site) -> str:
+def why_barred(job: SlurmJob, site: Site, is_range: Callable[[SlurmJob], bool]) -> str:
     """Return why a pending job is no candidate, whatever the policy says; empty if it is one."""
     if job.partition not in site.guests:
         return "it may start in several partitions, and putting it back would lose that"
@@ -81,9 +81,9 @@ def why_barred(job: SlurmJob, site: Site) -> str:
         return "it is held"
     if job.required:
         return "it asks for nodes of its own (-w), which putting it back would lose"
-    if job.most_nodes not in (0, job.tasks) and job.most_nodes > job.node_count:
-        return "it takes a range of nodes"  # Slurm would add nodes to the list
-    return "" if job.reason in FREE else f"Slurm's reason is {job.reason or 'None'}"
+    if job.reason not in FREE:
+        return f"Slurm's reason is {job.reason or 'None'}"
+    return "it takes a range of nodes" if is_range(job) else ""
 
 
 def why_hopeless(

@@ -113,13 +113,14 @@ def _nodes(job: SlurmJob, least: int, offers: Mapping[str, int], *, guessed: boo
     """Return on how many nodes a job is to run: of a range, the fewest that have room for it.
 
     ``guessed``: without `-N` Slurm shows how many nodes it would take if jobs used all threads. 24.11 shows `-n8` as one node exactly
-    if that has the CPUs, whatever GPUs each task takes; and 26.05 shows the number of tasks as the most nodes.
+    if that has the CPUs, whatever GPUs each task takes; and 26.05 shows the number of tasks as the most nodes. After a restart of
+    slurmctld no job has a most (24.11, 26.05): `-N3` is known by the nodes that it asks for at least.
     """
     if 0 < job.most_nodes <= job.node_count:  # what 22.05 guesses of `-c` may be above
         return max(job.most_nodes, least) if job.per_task or guessed else job.most_nodes
     with_gpus = [-(-count // offers[name]) for name, count in job.per_job or () if offers.get(name)]
     ranged = job.most_nodes not in (0, job.tasks)
-    return max(least, job.node_count if ranged else len(job.required), *with_gpus, 1)
+    return max(least, job.node_count if ranged else len(job.required), job.least_nodes, *with_gpus, 1)
 
 
 def _resources(job: SlurmJob, node: SlurmNode, offers: Mapping[str, int], nodes: int, tasks: int) -> dict[str, int]:

@@ -63,6 +63,7 @@ class Places:
         self, nodes: Sequence[SlurmNode], partitions: Sequence[SlurmPartition], reservations: Sequence[Reservation]
     ) -> None:
         """Take what was polled."""
+        nodes = [node._replace(planned=False) if node.planned else node for node in nodes]  # that changes no answer
         if self._seen == (seen := (nodes, partitions, reservations)):
             return
         self.version, self._seen = self.version + 1, seen

@@ -167,6 +167,11 @@ def _nice(record: Record) -> int:
     return 0 if value is None or not -MOST <= value < 0xFFFFFFFE else value
 
 
+def _least_nodes(record: Record) -> int:
+    found = re.search(r"\bnode=(\d{1,9})\b", _text(record, "tres_req_str"))
+    return int(found[1]) if found else 0
+
+
 def _features(record: Record) -> str:
     """Return what nodes must have. What they should have they must, too: Slurm refuses a list of nodes that have not (24.11)."""
     texts = [text for name in ("features", "prefer") if (text := _text(record, name))]
@@ -235,6 +240,7 @@ class SlurmJob(NamedTuple):
     dependency: Annotated[str, _texts("dependency")]
     het_id: Annotated[int, _numbers("het_job_id", MOST_JOB)]
     node_count: Annotated[int, _numbers("node_count")]
+    least_nodes: Annotated[int, _least_nodes]  # 0: not told; unlike the most, a restart of slurmctld does not change it
     most_nodes: Annotated[int, _numbers("max_nodes")]  # 0: as many as its tasks need
     tasks: Annotated[int, _numbers("tasks")]
     tasks_per_node: Annotated[int, _numbers("tasks_per_node")]  # 0: as Slurm fills nodes
@@ -305,6 +311,7 @@ class SlurmNode(NamedTuple):
     features: frozenset[str] = frozenset()
     disk_mb: int = 0
     reserved: bool = False  # for some jobs, now
+    planned: bool = False  # to be kept, free as it is, for a job that Slurm's backfill has planned
 
 
 class SlurmPartition(NamedTuple):
@@ -394,6 +401,7 @@ def node_of(record: Record) -> SlurmNode:
         frozenset(",".join(words_of(record.get("active_features"))).split(",")) - {""},
         _whole(record, "temporary_disk", MOST_MB) or 0,
         not {"MAINTENANCE", "RESERVED"}.isdisjoint(words),
+        "PLANNED" in words,
     )
 
 

@@ -28,8 +28,10 @@ from cosched_plugin.site.snapshots import PENDING, Snapshot
 from cosched_plugin.slurm.actuator import SlurmActuator, Tools
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.dialect import Change
+from cosched_plugin.slurm.free_nodes import FreeNodes
 from cosched_plugin.slurm.gains import Gains
 from cosched_plugin.slurm.guests import (
+    FREE,
     UNTRIED,
     Ask,
     Company,
@@ -222,6 +224,7 @@ class Seating(Observer):
         self._requeues = requeues
         self.driver.confirm_us = _NEVER if actuator.dry else round(patience_s * SECOND_US)
         self._gains = Gains(dry=actuator.dry)
+        self._free = FreeNodes(round(patience_s * SECOND_US))
         self._hosts_of: dict[
             int, frozenset[int]
         ] = {}  # Slurm's numbers of the hosts of guests that this process has asked
@@ -239,7 +242,8 @@ class Seating(Observer):
         self._now: dict[str, Value] = {}
 
     def _due_us(self) -> int | None:
-        later = [at_us for at_us in (self._untried_us, self._actuator.paused_us) if at_us > self._looked_us]
+        moments = self._untried_us, self._actuator.paused_us, self._free.due_us or 0
+        later = [at_us for at_us in moments if at_us > self._looked_us]
         return min([*later, *([] if (due_us := super()._due_us()) is None else [due_us])], default=None)
 
     def _poll(self) -> bool | None:
@@ -264,7 +268,8 @@ class Seating(Observer):
         self._guests = {job.job_id for jobs in there.values() for job in jobs if job.partition in guests}
         if before - self._guests:
             actuator.paused_us = 0  # there is room for another one below their cap
-        actuator.hopeless = self.driver.hopeless = {} if actuator.dry else dict(self._hopeless(there))
+        may_start = self._may_start(snapshot, there)
+        actuator.hopeless = self.driver.hopeless = {} if actuator.dry else dict(self._hopeless(there, may_start))
         actuator.put_back_orphans(orphans(cluster.records, actuator.asked, site))
         self._gains.look(cluster.records, self.clock.now_s())
         polled, self._barred = dict(snapshot.jobs), {}
@@ -272,7 +277,9 @@ class Seating(Observer):
         for job_id, each in snapshot.jobs.items():
             if each.state == PENDING and job_id not in actuator.asked:
                 job = cluster.records[job_id]
-                why = why_barred(job, site)
+                why = why_barred(job, site, cluster.is_range) or (
+                    "there are free nodes for it" if job_id in may_start else ""
+                )
                 if why or job.priority < first:
                     polled[job_id] = each._replace(held=True)
                 if why and job.reason not in UNTRIED and job.partition not in guests:
@@ -298,12 +305,28 @@ class Seating(Observer):
         self._untried_us = round(max(new.values(), default=0) * SECOND_US)
         return max(new, default=0)
 
-    def _hopeless(self, there: Mapping[str, Sequence[SlurmJob]]) -> Iterator[tuple[int, str]]:
+    def _may_start(self, snapshot: Snapshot, there: Mapping[str, Sequence[SlurmJob]]) -> Mapping[int, Sequence[int]]:
+        """Return the jobs that Slurm may start on free nodes, and these nodes."""
+        cluster, now_us = self._cluster, self._looked_us
+        self._free.look(cluster.names, cluster.polls.nodes, there, cluster.down, now_us)
+        waiting = [
+            (job, each.spec)
+            for job_id, each in snapshot.jobs.items()
+            if each.state == PENDING and (job := cluster.records[job_id]).reason in FREE | UNTRIED and not job.held
+        ]
+        return self._free.for_whom(waiting, cluster.polls.jobs, now_us)
+
+    def _hopeless(
+        self, there: Mapping[str, Sequence[SlurmJob]], may_start: Mapping[int, Sequence[int]]
+    ) -> Iterator[tuple[int, str]]:
         cluster = self._cluster
         in_service = {name for number, name in enumerate(cluster.names) if number not in cluster.down}
         closed, now_us = self._closed(), self.clock.now_us()
         for job_id, ask in self._actuator.asked.items():
             why = closed or why_hopeless(ask, cluster.records[job_id], there, in_service, cluster.site, now_us)
+            nodes = may_start.get(job_id, ())
+            if not why and nodes and all(self._free.has_settled(node, now_us) for node in nodes):
+                why = f"{','.join(cluster.names[node] for node in nodes)} {'is' if len(nodes) == 1 else 'are'} free for it"
             if why:
                 yield job_id, why
 

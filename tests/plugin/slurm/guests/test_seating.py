@@ -35,7 +35,7 @@ STATES = {"R": "RUNNING", "PD": "PENDING", "CG": "COMPLETING", "CD": "COMPLETED"
 
 
 class Slurm:
-    """A Slurm of four nodes of four cores; it starts nothing by itself."""
+    """A Slurm of four nodes of four cores, of which those in service that had a job; it starts nothing by itself."""
 
     def __init__(self) -> None:
         self.jobs: dict[int, dict[str, Any]] = {}
@@ -74,9 +74,9 @@ class Slurm:
         match what.split("/"):
             case ["nodes"]:
                 shape = {"sockets": 2, "cores": 2, "threads": 1, "real_memory": 4000, "partitions": ["co", "guest"]}
-                return [
-                    {"name": name, "state": ["IDLE", *self.states.get(name, "").split()], **shape} for name in NODES
-                ]
+                used = {name for job in self.jobs.values() for name in expand(job["nodes"])}
+                states = {name: self.states.get(name, "" if name in used else "DRAIN") for name in NODES}
+                return [{"name": name, "state": ["IDLE", *state.split()], **shape} for name, state in states.items()]
             case ["partitions"]:
                 return [
                     {"name": name, "partition": {"state": [self.states.get(name, "UP")]}} for name in ("co", "guest")
@@ -222,6 +222,8 @@ def test_jobs_are_asked_in_slurms_order_and_those_of_several_nodes_join_several_
         ({"time_limit": 59}, "its limit, slowed down, ends after those of all jobs that it might join"),
         ({"time_limit": None}, "its limit, slowed down, ends after those of all jobs that it might join"),
         ({"tasks": 16, "cpus": 16, "node_count": 4, "max_nodes": 4}, "the jobs that it might join have too few cores"),
+        ({"node_count": 3, "max_nodes": 3, "tres_req_str": "cpu=4,node=1", "tasks_per_node": 0}, "it takes a range of nodes"),
+        ({"node_count": 3, "max_nodes": 0, "tres_req_str": "cpu=4,node=1", "tasks_per_node": 0}, "it takes a range of nodes"),
         ({"state_reason": "None"}, ""),
     ],
 )  # fmt: skip
