@@ -156,6 +156,8 @@ class Notices:
 class PollLoop:
     """A manager that is polled, and a driver that is told of it. The clock comes in: tests replay recorded time."""
 
+    leaves = "jobs run on, and held ones stay held"  # what is said at the end
+
     def __init__(self, manager: Manager, driver: Driver, clock: Clock, log: Log, left_word: str) -> None:
         """``left_word``: jobs that are not told of ``is`` or ``would be`` left to the manager."""
         self.driver = driver
@@ -286,7 +288,7 @@ def run(loop: PollLoop, log: Log, wake: str | None = None) -> int:
             service.turn()
             wait(poke, loop.next_poll_s() if answered else SILENT_S)
         loop.end()
-    log("leaving", f"leaving on {signal.Signals(stopped).name}; jobs run on, and held ones stay held")
+    log("leaving", f"leaving on {signal.Signals(stopped).name}; {loop.leaves}")
     return 128 + stopped
 
 

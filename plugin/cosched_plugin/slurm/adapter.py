@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
+import struct
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -19,19 +21,20 @@ from cosched_plugin.protocol.messages import Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.quarantine import Quarantine
 from cosched_plugin.site.enforcing import Enforcer
-from cosched_plugin.site.observing import JobLog, Observer
+from cosched_plugin.site.observing import MARK, JobLog, Observer
 from cosched_plugin.site.poll_loop import Clock, PollLoop, connect, only_process, run
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
+from cosched_plugin.slurm.asking import GuestActuator
 from cosched_plugin.slurm.cluster import TICK, Cluster
 from cosched_plugin.slurm.dialect import MET, Change
-from cosched_plugin.slurm.guests import patience_s
+from cosched_plugin.slurm.guests import is_placed, patience_s
 from cosched_plugin.slurm.pairing import share_of, shown
 from cosched_plugin.slurm.places import nodes_of
 from cosched_plugin.slurm.probe import probe
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Polls, Rest
-from cosched_plugin.slurm.seating import GuestActuator, Seating
+from cosched_plugin.slurm.seating import Seating
 from cosched_plugin.slurm.site_file import Site, read_site
 from cosched_plugin.slurm.transport import HttpTransport, Token, file_token
 from cosched_terminal.console import WARNING, Log, say
@@ -178,7 +181,7 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
         )
     with ExitStack() as held:
         if not dry:
-            held.enter_context(only_process(_lock_of(asked)))
+            held.enter_context(_only_seating(asked.site))
         return _seat_guests(asked, dry=dry, requeues=requeues)
 
 
@@ -208,10 +211,32 @@ def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
     return asked.run(seating)
 
 
-def _lock_of(asked: Asked) -> str:
-    """Return what one process at a time may hold: two would put back what the other one asks."""
-    name = f"{asked.address} {sorted(asked.site.guests.items())}"
-    return os.path.join(os.path.dirname(default_state()), f"guests-{sha256(name.encode()).hexdigest()[:12]}")
+@contextmanager
+def _only_seating(site: Site) -> Iterator[None]:
+    """Keep other processes away: two would put back what the other one asks. UsageError where another one is there."""
+    config = shown(_show("config"))
+    where = " ".join(config.get(key, "") for key in ("ClusterName", "SlurmctldHost[0]", "SlurmctldPort"))
+    with ExitStack() as held:
+        for guest in sorted(set(site.guests.values())):
+            # A name of the machine, whoever runs a process, with any state folder and address; and the kernel gives it back.
+            name = f"\0cosched-guests-{sha256(f'{where} {guest}'.encode()).hexdigest()[:24]}"
+            one = held.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                one.bind(name)
+            except OSError as error:
+                seats = f"process {_owner(name)} seats guests in partition {guest} of cluster {config.get('ClusterName', '')}"
+                raise UsageError(f"--mode guests: {seats} already; expected one at a time") from error
+            one.listen(128)
+        yield
+
+
+def _owner(name: str) -> str:
+    """Return the number of the process that listens at a name."""
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(1.0)
+        other.connect(name)
+        return str(struct.unpack("3i", other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0])
+    return "?"
 
 
 def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
@@ -235,16 +260,26 @@ def withdraw_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
     guests = set(site.guests.values())
 
     def back(job: SlurmJob) -> Change | None:
-        return Change((), partition=site.home_of(job.partition)) if job.partition in guests else None
+        return Change((), partition=site.home_of(job.partition)) if is_placed(job, site) else None
 
     none = f"no job waits in {', '.join(sorted(guests))}"
-    return _give_back(rest, site, back, "put back", none, dry_run=dry_run)
+    return _give_back(rest, site, back, "put back", none, dry_run=dry_run, remark=f"{MARK}no guest: it was withdrawn")
 
 
 def _give_back(
-    rest: Rest, site: Site, back: Callable[[SlurmJob], Change | None], done: str, none: str, *, dry_run: bool
+    rest: Rest,
+    site: Site,
+    back: Callable[[SlurmJob], Change | None],
+    done: str,
+    none: str,
+    *,
+    dry_run: bool,
+    remark: str = "",
 ) -> int:
-    """Change the waiting jobs for which there is a change; say what was ``done``; return how many could not be changed."""
+    """Change the waiting jobs for which there is a change; say what was ``done``; return how many could not be changed.
+
+    ``remark``: what takes the place of a remark of ours.
+    """
     polls = Polls(rest)
     connect(polls, WAIT_S, Log("cosched-plugin"))
     nodes_of(polls.nodes, site.partitions, 1)  # a name that Slurm does not know is refused
@@ -254,7 +289,10 @@ def _give_back(
         label = str(job.array_id or job.job_id) + ("" if job.task is None else f"_{job.task}")
         outcome = None if dry_run else change_job(rest, tools, label, change)
         failed += outcome is not None
-        say(f"job {label}: {outcome or (f'would be {done}' if dry_run else done)}")
+        if remark and outcome is None and not dry_run and job.admin_comment.startswith(MARK):
+            tools.scontrol("update", f"JobId={label}", f"AdminComment={remark}")
+        name = f"{label}_[{job.waiting_tasks}]" if job.waiting_tasks else label
+        say(f"job {name}: {outcome or (f'would be {done}' if dry_run else done)}")
     if not changes:
         say(none)
     return failed

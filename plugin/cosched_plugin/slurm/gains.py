@@ -9,10 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, WAITING
+from cosched_plugin.common.status import Gauge
 from cosched_plugin.slurm.records import SlurmJob
+
+GAUGES: Final = {
+    "hosts": Gauge("guest_hosts", "Running jobs that a guest might join."),
+    "candidates": Gauge("guest_candidates", "Pending jobs that might be guests."),
+    "asked_now": Gauge("guests_asked", "Pending jobs that Slurm was asked to start as guests."),
+    "guests": Gauge("guests", "Guests that run."),
+    "asked": Gauge("guests_asked_total", "Changes that asked for a guest."),
+    "begun": Gauge("guests_begun_total", "Guests that have begun."),
+    "put_back": Gauge("guests_put_back_total", "Asked jobs that were put back."),
+    "first": Gauge("guests_slurm_first_total", "Asked jobs that Slurm had started itself."),
+    "orphans": Gauge("guests_orphans_total", "Jobs that waited among the guests unasked, and were put back."),
+    "blind": Gauge("guests_blind_pairs_total", "Pairs that Slurm has made itself."),
+    "pair_node_s": Gauge("guests_pair_node_seconds_total", "Node-seconds with a guest beside another job."),
+    "won_node_s": Gauge("guests_won_node_seconds_total", "Node-seconds won by these pairs, by what is believed."),
+    "others_lost_s": Gauge("guests_hosts_lost_seconds_total", "Time lost by jobs beside guests, by what is believed."),
+    "sooner_s": Gauge(
+        "guests_sooner_seconds_total", "By how much guests began before the start that Slurm had planned."
+    ),
+}
 
 
 @dataclass(slots=True)

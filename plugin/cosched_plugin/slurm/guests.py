@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.slurm_notation import ON_NODES, WAITING
 from cosched_plugin.protocol.messages import JobSpec
+from cosched_plugin.site.observing import MARK
 from cosched_plugin.slurm.pairing import Shown
 from cosched_plugin.slurm.records import SlurmJob
 from cosched_plugin.slurm.site_file import Site
@@ -135,11 +136,19 @@ def companies(there: Mapping[str, Sequence[SlurmJob]], site: Site) -> list[Compa
     return list(found.values())
 
 
+def is_placed(job: SlurmJob, site: Site) -> bool:
+    """Return whether a pending job is among the guests, or was taken out of there with the list that cosched gave it."""
+    if job.partition in site.guests and job.required:
+        given = re.match(rf"{MARK}a guest on ([^\s]+?),? ", job.admin_comment)
+        return given is not None and set(given[1].split(",")) == set(job.required)
+    return job.partition in site.guests.values()
+
+
 def orphans(records: Mapping[int, SlurmJob], asked: Iterable[int], site: Site) -> Iterator[int]:
-    """Yield the jobs that wait in a partition of guests although nobody asks them to."""
-    guests, known = set(site.guests.values()), set(asked)
+    """Yield the jobs that wait where guests do although nobody asks them to."""
+    known = set(asked)
     for number, job in records.items():
-        if job.state in WAITING and job.partition in guests and number not in known:
+        if job.state in WAITING and number not in known and is_placed(job, site):
             yield number
 
 

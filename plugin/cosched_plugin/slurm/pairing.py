@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 def shown(text: str) -> Shown:
     """Return what scontrol shows of the configuration, line by line, or of a partition, on one line."""
-    lines = re.findall(r"^(\w+)\s+= (.*)$", text, re.MULTILINE)
+    lines = re.findall(r"^([^\s=]+)\s+= (.*)$", text, re.MULTILINE)
     return dict(lines or re.findall(r"(\w+)=(\S*)", text))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from heapq import nsmallest
 from math import inf
 from typing import Any, Final
@@ -18,18 +17,17 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.api import PairModel, slowdown_by
 from cosched_plugin.common.allocation import any_layer, each_node, layers_of
 from cosched_plugin.common.slurm_notation import WAITING, natural
-from cosched_plugin.common.status import Gauge, Value
+from cosched_plugin.common.status import Value
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.messages import Action, JobSpec, ReviseJob, SetNote, StartJob, StartTogether
-from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.site.driver import Outcome
 from cosched_plugin.site.observing import Make, Observer
-from cosched_plugin.site.poll_loop import Clock, Manager
+from cosched_plugin.site.poll_loop import Clock
 from cosched_plugin.site.snapshots import PENDING, Snapshot
-from cosched_plugin.slurm.actuator import SlurmActuator, Tools
+from cosched_plugin.slurm.asking import GuestActuator, key_of
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.dialect import Change
 from cosched_plugin.slurm.free_nodes import FreeNodes
-from cosched_plugin.slurm.gains import Gains
+from cosched_plugin.slurm.gains import GAUGES, Gains
 from cosched_plugin.slurm.guests import (
     FREE,
     UNTRIED,
@@ -47,9 +45,6 @@ from cosched_plugin.slurm.guests import (
 from cosched_plugin.slurm.records import SlurmJob
 from cosched_terminal.console import INFO, WARNING, Field, Log
 
-BACK_OFF_US: Final = 5 * SECOND_US
-PAUSE_US: Final = 30 * SECOND_US  # after a limit of all guests was met, unless one of them ends
-CAPPED_US: Final = 600 * SECOND_US  # for so long after that one is asked at a time
 UNTRIED_S: Final = 3.0  # for so long a job that has come, and that Slurm has not looked at, is not passed by others
 EXPLAIN_S: Final = 60.0  # between two looks at why a job is no guest
 REPORT_S: Final = 3600.0  # between two accounts of what was gained
@@ -58,155 +53,13 @@ MOST_ASKS: Final = 20  # in a turn: what follows from them is looked at then
 MOST_EXPLAINED: Final = 50  # pending jobs in a turn, in queue order, of which it is said why they are no guests
 MOST_REMARKS: Final = 5  # of these in a turn: each is a command
 _UNKNOWN: Final = 2.0  # slowdown of two jobs of which nothing is known: as if they took turns
-_STARTED: Final = "2073"  # Job is no longer pending execution
 _NEVER: Final = 1 << 62
-
-
-class GuestActuator(SlurmActuator):
-    """Asks Slurm to start guests, and puts back those that do not begin; it knows which it has asked for."""
-
-    def __init__(self, cluster: Cluster, tools: Tools, clock: Clock, log: Log, *, dry: bool = False) -> None:
-        super().__init__(cluster, tools, clock, log)
-        self.dry = dry
-        self.remarks: dict[int, str] = {}  # what is to be written of jobs
-        self.asked: dict[int, Ask] = {}  # by the protocol's number
-        self.hopeless: Mapping[int, str] = {}  # those that are to be put back at once, and why
-        self.told: Mapping[
-            int, tuple[str, Mapping[str, Field]]
-        ] = {}  # what is said of a start, in words and for programs
-        self.paused_us = 0  # until when nobody is asked, and until when one at a time: a limit of all guests was met
-        self.capped_us = 0
-        self.counts = {"asked": 0, "begun": 0, "put_back": 0, "first": 0, "orphans": 0, "blind": 0}
-        self._tried_us: dict[int, int] = {}  # when a job is next put back, if it is still there
-
-    def carry_out(self, action: Action) -> Outcome:
-        """Ask for a start; what is expected of running jobs is for the books alone."""
-        if not isinstance(action, StartJob):
-            return None
-        job_id, label = action.job_id, self._cluster.label(action.job_id)
-        outcome, job = self._unless_silent(lambda: self._ask(action)), self.key(job_id)
-        words, facts = self.told.get(job_id, ("", {}))
-        if outcome is None or isinstance(outcome, Unsettled):
-            self.counts["asked"] += 1
-            self.placed += 1
-            text = f"job {label} {'would be' if self.dry else 'is'} asked to be a guest: {words}"
-            self._log("asked", text, level=INFO, job=job, nodes=",".join(self._cluster.names_of(action)), **facts)
-            if outcome is not None:
-                self._log("unsettled", f"whether Slurm knows of it is not known: {outcome}", level=WARNING, job=job)
-            return outcome
-        self.refused += 1
-        if _STARTED in outcome:
-            self.counts["first"] += 1
-            self._log("first", f"job {label}: Slurm was first, and has started it", job=job)
-        else:
-            self._log("refused", f"Slurm refuses job {label} as a guest: {outcome}", level=WARNING, job=job)
-        self.back_off(job_id)
-        return outcome
-
-    def key(self, job_id: int) -> int | str:
-        """Return a job as the log has it for programs: its number in Slurm, or the name of an array's task."""
-        return _key(self._cluster.label(job_id))
-
-    def _ask(self, start: StartJob) -> Outcome:
-        job_id = start.job_id
-        job = self._cluster.records.get(job_id)
-        if job is None or job.state not in WAITING:
-            return f"it is {'gone' if job is None else job.state}, not waiting"
-        names = tuple(self._cluster.names_of(start))
-        there = by_node(self._cluster.polls.jobs)
-        hosts = {name: frozenset(one.job_id for one in there.get(name, ())) for name in names}
-        guests = self._cluster.site.guests[job.partition]
-        outcome = None if self.dry else self._change(job_id, Change(names, partition=guests))
-        if outcome is None or isinstance(outcome, Unsettled):
-            self.asked[job_id] = Ask(self._clock.now_us(), hosts, job.start_s)
-        return outcome
-
-    def withdraw(self, start: StartJob) -> bool | None:
-        """Put a job back that does not begin; None: it has begun by now."""
-        job_id = start.job_id
-        if not self.silence and self._has_begun(job_id):
-            return None
-        ask = self.asked.pop(job_id, None)
-        reason = self._cluster.pending_reason(job_id)
-        waited = "" if ask is None else f" in {(self._clock.now_us() - ask.at_us) / SECOND_US:.0f} s"
-        why = self.hopeless.get(job_id) or f"it has not begun{waited} (Slurm's reason: {reason or 'None'})"
-        if reason.startswith("QOS"):  # most likely of the partition's own QOS, which caps the guests
-            self.paused_us, self.capped_us = (self._clock.now_us() + us for us in (PAUSE_US, CAPPED_US))
-        self.put_back(job_id, why, "put_back")
-        return True
-
-    def put_back(self, job_id: int, why: str, kind: str) -> bool:
-        """Give a job the partition back in which its user has submitted it, and no list of nodes; return whether it has that."""
-        self.counts[kind] += 1
-        self._tried_us[job_id] = self._clock.now_us() + BACK_OFF_US  # its record may stay as it was for a turn
-        problem = self._unless_silent(partial(self._put_back, job_id))
-        self.back_off(job_id)
-        label, job = self._cluster.label(job_id), self.key(job_id)
-        name = "put-back" if kind == "put_back" else "orphan"
-        self.remarks[job_id] = f"no guest: {why}"
-        if problem is None:
-            self._log(name, f"job {label} is back: {why}", job=job, reason=why)
-        elif isinstance(problem, str) and _STARTED in problem:
-            self._log(name, f"job {label} is not put back, since it has begun; {why}", job=job, reason=why)
-        else:
-            self._log(name, f"job {label} cannot be put back: {problem}; {why}", level=WARNING, job=job, reason=why)
-        return problem is None
-
-    def _put_back(self, job_id: int) -> Outcome:
-        job = self._cluster.records.get(job_id)
-        if job is None or self.dry:
-            return None
-        # Whatever its record says: that may be older than what was asked.
-        return self._change(job_id, Change((), partition=self._cluster.site.home_of(job.partition)))
-
-    def put_back_orphans(self, job_ids: Iterator[int]) -> None:
-        """Put back what waits in a partition of guests, and was not asked by this process."""
-        now_us = self._clock.now_us()
-        self._tried_us = {job_id: at_us for job_id, at_us in self._tried_us.items() if at_us > now_us}
-        for job_id in job_ids:
-            if job_id not in self._tried_us and not self.silence:
-                self.put_back(job_id, "it waited in the partition of guests, and nobody had asked it to", "orphans")
-
-    def back_off(self, job_id: int) -> None:
-        """Let a job wait at least 5 s until it is asked again, and longer with every failure in a row."""
-        now_us, manager = self._clock.now_us(), self._cluster
-        Manager.back_off(
-            manager, [job_id], now_us
-        )  # whatever limit its reason names, which is that of the guests' partition
-        manager.not_before_us[job_id] = max(manager.not_before_us.get(job_id, 0), now_us + BACK_OFF_US)
-
-    def requeue(self, job: SlurmJob) -> Outcome:
-        """Requeue a guest; return why that is not possible."""
-        self._rest.list.touch(job.job_id)
-        label = f"{job.array_id}_{job.task}" if job.task is not None else str(job.job_id)
-        return None if self.dry else self._unless_silent(lambda: self._tools.scontrol("requeue", label))
-
-    def follow_up(self) -> None:
-        """Do nothing: nothing is held or resumed here."""
-
-
-GAUGES: Final = {
-    "hosts": Gauge("guest_hosts", "Running jobs that a guest might join."),
-    "candidates": Gauge("guest_candidates", "Pending jobs that might be guests."),
-    "asked_now": Gauge("guests_asked", "Pending jobs that Slurm was asked to start as guests."),
-    "guests": Gauge("guests", "Guests that run."),
-    "asked": Gauge("guests_asked_total", "Changes that asked for a guest."),
-    "begun": Gauge("guests_begun_total", "Guests that have begun."),
-    "put_back": Gauge("guests_put_back_total", "Asked jobs that were put back."),
-    "first": Gauge("guests_slurm_first_total", "Asked jobs that Slurm had started itself."),
-    "orphans": Gauge("guests_orphans_total", "Jobs that waited among the guests unasked, and were put back."),
-    "blind": Gauge("guests_blind_pairs_total", "Pairs that Slurm has made itself."),
-    "pair_node_s": Gauge("guests_pair_node_seconds_total", "Node-seconds with a guest beside another job."),
-    "won_node_s": Gauge("guests_won_node_seconds_total", "Node-seconds won by these pairs, by what is believed."),
-    "others_lost_s": Gauge("guests_hosts_lost_seconds_total", "Time lost by jobs beside guests, by what is believed."),
-    "sooner_s": Gauge(
-        "guests_sooner_seconds_total", "By how much guests began before the start that Slurm had planned."
-    ),
-}
 
 
 class Seating(Observer):
     """A Slurm in which guests are seated beside running jobs."""
+
+    leaves = "jobs run on"
 
     def __init__(
         self, cluster: Cluster, actuator: GuestActuator, make: Make, pairs: PairModel | None, clock: Clock, log: Log,
@@ -233,6 +86,7 @@ class Seating(Observer):
         self._pairs_seen: set[tuple[int, int]] = set()  # by Slurm's numbers of the guest and of the other one
         self._barred: dict[int, str] = {}  # pending jobs that are no candidates, and why
         self._said: dict[int, set[str]] = {}  # why a job is no guest, as far as that was said
+        self._lost: set[str] = set()  # nodes of hosts that the partition of guests has lost
         self._open: frozenset[str] = frozenset()  # nodes that a guest may have
         self._explained_us: dict[int, int] = {}  # when it was last looked why a job is no guest
         self._untried_us = 0  # until when a job that has just come keeps those behind it from being asked
@@ -268,9 +122,11 @@ class Seating(Observer):
         self._guests = {job.job_id for jobs in there.values() for job in jobs if job.partition in guests}
         if before - self._guests:
             actuator.paused_us = 0  # there is room for another one below their cap
-        may_start = self._may_start(snapshot, there)
+        may_start, self._lost = self._may_start(snapshot, there), self._without_guests()
         actuator.hopeless = self.driver.hopeless = {} if actuator.dry else dict(self._hopeless(there, may_start))
         actuator.put_back_orphans(orphans(cluster.records, actuator.asked, site))
+        waiting = [(number, job) for number, job in cluster.records.items() if job.state in WAITING]
+        actuator.seen_waiting = {number for number, job in waiting if job.partition in site.guests}
         self._gains.look(cluster.records, self.clock.now_s())
         polled, self._barred = dict(snapshot.jobs), {}
         first = self._first_untried()
@@ -289,9 +145,20 @@ class Seating(Observer):
         }
         kept = {name for names in self._kept.values() for name in names}
         free = {name for name in cluster.names if name not in there} if self._empty_nodes else set()
-        self._open = frozenset((open_nodes(there, site) | free) - kept)
+        self._open = frozenset((open_nodes(there, site) | free) - kept - self._lost)
         shut = {number for number, name in enumerate(cluster.names) if name not in self._open}
         return snapshot._replace(jobs=polled, down=snapshot.down | shut)
+
+    def _without_guests(self) -> set[str]:
+        """Return the nodes that a partition of guests has lost."""
+        lost: dict[str, list[str]] = {}
+        for node in self._cluster.polls.nodes:
+            for host, guest in self._cluster.site.guests.items():
+                if host in node.partitions and guest not in node.partitions:
+                    lost.setdefault(guest, []).append(node.name)
+        said = {guest: f"no node {', '.join(names)[:300]}, so that none sits there" for guest, names in lost.items()}
+        self._notices.tell("lost-nodes", "partition {} of guests has {}", said)
+        return {name for names in lost.values() for name in names}
 
     def _first_untried(self) -> int:
         """Return the highest priority of jobs that have just come, which Slurm will look at: no other is asked before them."""
@@ -320,7 +187,7 @@ class Seating(Observer):
         self, there: Mapping[str, Sequence[SlurmJob]], may_start: Mapping[int, Sequence[int]]
     ) -> Iterator[tuple[int, str]]:
         cluster = self._cluster
-        in_service = {name for number, name in enumerate(cluster.names) if number not in cluster.down}
+        in_service = {name for number, name in enumerate(cluster.names) if number not in cluster.down} - self._lost
         closed, now_us = self._closed(), self.clock.now_us()
         for job_id, ask in self._actuator.asked.items():
             why = closed or why_hopeless(ask, cluster.records[job_id], there, in_service, cluster.site, now_us)
@@ -338,13 +205,18 @@ class Seating(Observer):
 
     def _see_starts(self, there: Mapping[str, Sequence[SlurmJob]]) -> None:
         """Look which of the asked jobs have begun, and beside whom."""
-        cluster, asked = self._cluster, self._actuator.asked
+        cluster, actuator = self._cluster, self._actuator
+        asked = actuator.asked
         for job_id, ask in list(asked.items()):
             job = cluster.records.get(job_id)
             if job is not None and job.state in WAITING:
                 continue
             del asked[job_id]
-            if job is None or not job.nodes:  # cancelled
+            if job is None or not job.nodes:
+                name = cluster.label(job_id)
+                self.log(
+                    "cancelled", f"job {name} was cancelled before it became a guest", level=INFO, job=key_of(name)
+                )
                 continue
             after_s = max(0, self.clock.now_us() - ask.at_us) / SECOND_US
             label, key = cluster.label(job_id), self._actuator.key(job_id)
@@ -358,16 +230,19 @@ class Seating(Observer):
                 self._actuator.counts["begun"] += 1
                 self._hosts_of[job_id] = ask.hosts
                 self._gains.begin(job_id, job.start_s, ask.planned_s if ask.planned_s > job.start_s else 0.0)
-                self._tell_guest(job, ask, there, after_s)
+                self._tell_guest(job_id, ask, there, after_s)
 
-    def _tell_guest(self, job: SlurmJob, ask: Ask, there: Mapping[str, Sequence[SlurmJob]], after_s: float) -> None:
+    def _tell_guest(self, job_id: int, ask: Ask, there: Mapping[str, Sequence[SlurmJob]], after_s: float) -> None:
+        job = self._cluster.records[job_id]
         others = {one.job_id: self._name(one) for name in job.nodes for one in there.get(name, ())}
         others.pop(job.job_id, None)
         beside, nodes = ", ".join(others.values()), ",".join(job.nodes)
         where = "" if set(job.nodes) == set(ask.nodes) else f", and not on {','.join(ask.nodes)}"
         with_whom = f"beside job {beside}" if others else "beside nobody: its host has ended"
+        if where or others.keys() != ask.hosts:  # what was written of it when it was asked is not true
+            self._actuator.remarks[job_id] = f"a guest on {nodes}, {with_whom}"
         words = f"job {self._name(job)} is a guest on {nodes}{where}, {with_whom}, {after_s:.0f} s after it was asked"
-        self.log("guest", words, job=_key(self._name(job)), nodes=nodes, beside=beside, after_s=round(after_s, 1))
+        self.log("guest", words, job=key_of(self._name(job)), nodes=nodes, beside=beside, after_s=round(after_s, 1))
 
     def _name(self, job: SlurmJob) -> str:
         """Return the name by which people know a job, of its record."""
@@ -403,13 +278,17 @@ class Seating(Observer):
         names = sorted(set(guest.nodes) & set(other.nodes), key=natural)
         words = f"guest {self._name(guest)} and job {self._name(other)} on {','.join(names)}"
         belief = "nothing is known of them" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
-        both: dict[str, Field] = {"job": _key(self._name(guest)), "beside": self._name(other), "nodes": ",".join(names)}
+        both: dict[str, Field] = {
+            "job": key_of(self._name(guest)),
+            "beside": self._name(other),
+            "nodes": ",".join(names),
+        }
         self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, **both)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
             problem = self._actuator.requeue(guest)
             done = problem or "they would get on faster one after the other"
             words = f"guest {self._name(guest)} is requeued: {done}"
-            self.log("requeued", words, level=WARNING, job=_key(self._name(guest)))
+            self.log("requeued", words, level=WARNING, job=key_of(self._name(guest)))
 
     # ------------------------------------------------------------ decisions
 
@@ -495,7 +374,11 @@ class Seating(Observer):
             if (room := self._room(each))
         ]
         again_us = now_us - round(EXPLAIN_S * SECOND_US)
-        late = [job for job in ledger.queue.values() if self._explained_us.get(job.id, 0) <= again_us]
+        refused = self._cluster.not_before_us  # of these another reason was just told
+        late = [
+            job for job in ledger.queue.values()
+            if self._explained_us.get(job.id, 0) <= again_us and refused.get(job.id, 0) <= now_us
+        ]  # fmt: skip
         waiting = nsmallest(MOST_EXPLAINED, late, key=lambda job: (-job.priority, job.submit_us, job.id))
         whys = {job.id: why_not(job, hosts, self._slow, now_us) for job in waiting}
         self._explained_us = {job_id: at_us for job_id, at_us in self._explained_us.items() if at_us > again_us}
@@ -536,7 +419,8 @@ class Seating(Observer):
         sums = self._gains.totals(self.clock.now_s())
         counts = self._actuator.counts
         dry = self._actuator.dry
-        words = sums.words(dry=dry) + ("" if dry else f"; {counts['put_back']} put back, {counts['blind']} blind pairs")
+        more = f"; {counts['put_back']} put back, {counts['orphans']} orphans, {counts['blind']} blind pairs"
+        words = sums.words(dry=dry) + ("" if dry else more)
         figures: dict[str, Field] = {name: round(value, 1) for name, value in sums._asdict().items()}
         self.log("gains", words, level=INFO, **figures, **counts)
         self._report_s = time.monotonic() + REPORT_S
@@ -552,10 +436,6 @@ class Seating(Observer):
             if not self._actuator.dry:
                 self._actuator.put_back(job_id, "cosched leaves", "put_back")
         self._report()
-
-
-def _key(name: str) -> int | str:
-    return int(name) if name.isdecimal() else name
 
 
 def _joining(actions: Sequence[Action], running: Mapping[int, Running], most: int) -> Iterator[Action]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.plugin.slurm.guests.test_seating import NOW_S, Bench, Slurm
 
+from cosched_plugin.slurm.transport import Reply
+
 
 def queue() -> Slurm:
     """Have a host, a free node, and a job for one node."""
@@ -67,3 +69,79 @@ def test_a_job_of_several_nodes_is_known_after_a_restart_of_slurmctld(most: int,
     )
     Bench(slurm)
     assert slurm.changes == ([] if names is None else [(4, "guest", names)])
+
+
+def test_nodes_that_the_partition_of_guests_has_lost_are_told_once_and_take_none() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    slurm.partitions["n0"] = ["co"]
+    slurm.job(4)
+    bench = Bench(slurm)
+    slurm.job(5)
+    bench.turn()
+    assert slurm.changes == []
+    assert bench.said("lost-nodes") == ["partition guest of guests has no node n0, so that none sits there"]
+
+
+LEFT = [
+    ("n0", "cosched: a guest on n0, 1.25 times as slow as alone", True),
+    ("n0,n2", "cosched: a guest on n2,n0, beside job 1", True),
+    ("n1", "cosched: a guest on n0, beside job 1", False),
+    ("n0", "cosched: no guest: it was held", False),
+    ("", "cosched: a guest on n0, beside job 1", False),
+]
+
+
+@pytest.mark.parametrize(("nodes", "remark", "freed"), LEFT)
+def test_a_list_of_nodes_that_an_ask_has_left_behind_is_freed(nodes: str, remark: str, freed: bool) -> None:
+    slurm = Slurm()
+    slurm.job(3, "R", "n[0-3]", shared=["none"])
+    slurm.job(4, required_nodes=nodes, admin_comment=remark)
+    bench = Bench(slurm)
+    assert slurm.changes == ([(4, "co", "")] if freed else [])
+    why = "it was asked to be a guest once, and has kept the list of nodes"
+    assert bench.said("orphan") == ([f"job 4 is back: {why}"] if freed else [])
+
+
+def test_who_else_asks_for_guests_is_told() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    slurm.job(4, name="c")
+    bench = Bench(slurm)
+    slurm.jobs[4] |= {"partition": "guest", "required_nodes": "n0"}
+    assert bench.turn() == [(4, "co", "")]
+    assert bench.said("orphan")[0].endswith(
+        "nobody had asked it to: does another cosched-plugin run, on another machine?"
+    )
+
+
+def test_what_is_cancelled_before_it_begins_is_told() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    slurm.job(4)
+    bench = Bench(slurm)
+    slurm.jobs[4] |= {"job_state": "CANCELLED", "end_time": int(slurm.now_s)}
+    bench.turn()
+    assert bench.said("cancelled") == ["job 4 was cancelled before it became a guest"]
+
+
+def test_a_guest_whose_host_ends_as_it_begins_is_written_as_alone() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    slurm.job(4)
+    bench = Bench(slurm)
+    slurm.begin(4)
+    slurm.end(1)
+    bench.turn()
+    assert bench.remarks[-1] == (4, "a guest on n0, beside nobody: its host has ended")
+
+
+def test_only_what_was_put_back_counts_as_that() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    slurm.job(4)
+    bench = Bench(slurm)
+    slurm.answers = [Reply(500, '{"errors": [{"error": "Access denied", "error_number": 2}]}')]
+    bench.seating.end()
+    (gains,) = [line for line in bench.lines if line["event"] == "gains"]
+    assert (gains["put_back"], gains["orphans"]) == (0, 0)

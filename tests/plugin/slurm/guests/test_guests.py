@@ -20,9 +20,9 @@ from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import Clock
 from cosched_plugin.slurm.actuator import Commands
 from cosched_plugin.slurm.adapter import rest_of, token_of
+from cosched_plugin.slurm.asking import GuestActuator
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.rest import Polls
-from cosched_plugin.slurm.seating import GuestActuator
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.console import Log
 

@@ -15,11 +15,12 @@ from cosched_plugin.config import believed, choose
 from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.site.driver import Outcome
 from cosched_plugin.site.poll_loop import Clock
+from cosched_plugin.slurm.asking import GuestActuator
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.gains import Gains
 from cosched_plugin.slurm.guests import patience_s
 from cosched_plugin.slurm.rest import Polls, Rest
-from cosched_plugin.slurm.seating import GuestActuator, Seating
+from cosched_plugin.slurm.seating import Seating
 from cosched_plugin.slurm.site_file import Site
 from cosched_plugin.slurm.transport import Reply
 from cosched_terminal.console import Log
@@ -42,6 +43,7 @@ class Slurm:
         self.asked: list[tuple[str, Any]] = []
         self.answers: list[Reply] = []  # instead of accepting the next changes
         self.states: dict[str, str] = {}  # of nodes and partitions, where they are not idle, and up
+        self.partitions: dict[str, list[str]] = {}  # of nodes, where they are not in both
         self.now_s = NOW_S
 
     def job(self, number: int, state: str = "PD", nodes: str = "", **more: Any) -> None:
@@ -73,10 +75,12 @@ class Slurm:
     def _rows(self, what: str) -> list[dict[str, Any]]:
         match what.split("/"):
             case ["nodes"]:
-                shape = {"sockets": 2, "cores": 2, "threads": 1, "real_memory": 4000, "partitions": ["co", "guest"]}
+                shape = {"sockets": 2, "cores": 2, "threads": 1, "real_memory": 4000}
                 used = {name for job in self.jobs.values() for name in expand(job["nodes"])}
                 states = {name: self.states.get(name, "" if name in used else "DRAIN") for name in NODES}
-                return [{"name": name, "state": ["IDLE", *state.split()], **shape} for name, state in states.items()]
+                both = ["co", "guest"]
+                rows = [{"name": name, "state": ["IDLE", *state.split()], **shape} for name, state in states.items()]
+                return [row | {"partitions": self.partitions.get(str(row["name"]), both)} for row in rows]
             case ["partitions"]:
                 return [
                     {"name": name, "partition": {"state": [self.states.get(name, "UP")]}} for name in ("co", "guest")
