@@ -300,7 +300,7 @@ class Multifactor(Order):
             return
         decay = self._decay
         use = dict(decay.at(noted_use(view.note(None, NOTE)), period).before)
-        for running in view.running.values():
+        for running in view.all_running.values():
             amount = decay.use(running.threads, running.start_us, period)
             if amount:
                 use[running.job.user] = use.get(running.job.user, 0) + amount

@@ -251,6 +251,11 @@ class View(SlotFacts):
         return self._state.running
 
     @property
+    def all_running(self) -> Mapping[int, Running]:
+        """Return the running jobs by id, those that other views show included, with times of the run's clock."""
+        return self._state.running
+
+    @property
     def nodes_by_job(self) -> Mapping[int, NodeSet]:
         """Return the nodes of each running job by id, those of jobs that other views show included."""
         return self._state.nodes_by_job()
