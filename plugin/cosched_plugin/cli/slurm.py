@@ -175,9 +175,11 @@ def withdraw_all(
       cosched-plugin slurm withdraw-all --rest unix:/run/slurmrestd/rest.sock --guests co:guest
     """
     from cosched_plugin.slurm import adapter
+    from cosched_plugin.slurm.site_file import read_site
 
+    site = read_site(site_file).with_partitions((), guests)
     rest = adapter.rest_of(rest_address, adapter.token_of(jwt_file, fetches=fetch_jwt))
-    failed = adapter.withdraw_all(rest, adapter.site_of(site_file, (), guests), dry_run=dry_run)
+    failed = adapter.withdraw_all(rest, site, dry_run=dry_run)
     if failed:
         raise click.ClickException(f"{failed} jobs could not be put back")
 

@@ -222,8 +222,8 @@ class Cluster(Manager):
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
         self._by_slurm = _by_array(jobs)
         self._same = first_by_name(jobs)
-        running = Counter(job.array_id for job in jobs if job.array_id and job.state in ON_NODES)
-        self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
+        own = Counter(job.array_id for job in jobs if job.task is not None and job.state not in ENDED and not job.held)
+        self.records = {number: job for job in jobs for number in _numbers_of(job, own[job.array_id])}
         on_nodes = {job.job_id: job for job in jobs if job.state in ON_NODES and job.name != TICK}
         self._limits.look(on_nodes, self.records, now_us)
         self.to_hold.clear()
@@ -570,7 +570,7 @@ def _by_array(jobs: Iterable[SlurmJob]) -> dict[int, list[SlurmJob]]:
 def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:
     """Return the protocol's numbers of the jobs in a record: Slurm's own, and for tasks of arrays one that no job of Slurm has.
 
-    ``running``: so many tasks of its array run, which may have a limit.
+    ``running``: so many tasks of its array run, or are jobs of their own and may; there may be a limit of them.
     """
     if not job.array_id:
         return (job.job_id,)

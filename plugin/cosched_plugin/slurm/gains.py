@@ -30,7 +30,7 @@ GAUGES: Final = {
     "won_node_s": Gauge("guests_won_node_seconds_total", "Node-seconds won by these pairs, by what is believed."),
     "others_lost_s": Gauge("guests_hosts_lost_seconds_total", "Time lost by jobs beside guests, by what is believed."),
     "sooner_s": Gauge(
-        "guests_sooner_seconds_total", "By how much guests began before the start that Slurm had planned."
+        "guests_sooner_seconds_total", "By how much, at most, guests began before the start that Slurm had planned."
     ),
 }
 
@@ -43,6 +43,7 @@ class _Beside:
     since_s: float
     guest_slow: float
     other_slow: float
+    is_guest: bool = False  # too, with a stay of its own
     until_s: float | None = None
 
 
@@ -70,12 +71,13 @@ class Totals(NamedTuple):
     def words(self, *, dry: bool) -> str:
         """Return them in words."""
         would = "would have " if dry else ""
+        most = "" if dry else "at most "  # a plan goes by limits, and jobs end before them
         start = "Slurm has started" if dry else "Slurm had planned to start"
         guests = f"{self.guests} guest{'s' * (self.guests != 1)}"
         return (
             f"{guests} {would}shared nodes for {self.pair_node_s:.0f} node-seconds, which {would}won "
             f"{self.won_node_s:.0f} by what is believed; hosts {would}lost {self.others_lost_s:.0f} s, guests "
-            f"{self.guests_lost_s:.0f} s; {start} {self.sooner} of them {self.sooner_s:.0f} s later in all"
+            f"{self.guests_lost_s:.0f} s; {start} {self.sooner} of them {most}{self.sooner_s:.0f} s later in all"
         )
 
 
@@ -91,10 +93,15 @@ class Gains:
         """Let a guest begin."""
         self._open.setdefault(guest, _Stay(since_s, planned_s))
 
-    def meet(self, guest: int, other: int, nodes: int, since_s: float, slows: tuple[float, float]) -> None:
-        """Let a job be beside a guest that has begun; ``slows``: how slow the guest and the job are, 1: as fast as alone."""
+    def meet(
+        self, guest: int, other: int, nodes: int, since_s: float, slows: tuple[float, float], *, is_guest: bool = False
+    ) -> None:
+        """Let a job be beside a guest that has begun; ``slows``: how slow the guest and the job are, 1: as fast as alone.
+
+        ``nodes``: of both, without those that count for another pair; ``is_guest``: whether the job is a guest, too.
+        """
         if guest in self._open:
-            self._open[guest].beside.setdefault(other, _Beside(nodes, since_s, *slows))
+            self._open[guest].beside.setdefault(other, _Beside(nodes, since_s, *slows, is_guest))
 
     def look(self, records: Mapping[int, SlurmJob], now_s: float) -> None:
         """Take what a poll shows, and add up what is over."""
@@ -153,7 +160,7 @@ def _plus(sums: Totals, stay: _Stay, now_s: float) -> Totals:
         span_s = max(0.0, end_s - max(stay.since_s, each.since_s))
         pair += each.nodes * span_s
         won += each.nodes * span_s * (1 / each.guest_slow + 1 / each.other_slow - 1)
-        others += span_s * (1 - 1 / each.other_slow)
+        others += 0.0 if each.is_guest else span_s * (1 - 1 / each.other_slow)
         guests = max(guests, span_s * (1 - 1 / each.guest_slow))
     known = stay.planned_s > 0
     return Totals(

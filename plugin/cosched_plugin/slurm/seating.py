@@ -84,6 +84,7 @@ class Seating(Observer):
         self._guests: set[int] = set()  # those that run, by Slurm's numbers
         self._kept: dict[int, tuple[str, ...]] = {}  # of a trial run: the nodes of those who would be guests
         self._pairs_seen: set[tuple[int, int]] = set()  # by Slurm's numbers of the guest and of the other one
+        self._counted: dict[str, tuple[int, int]] = {}  # nodes, by the pair of these that they count for
         self._barred: dict[int, str] = {}  # pending jobs that are no candidates, and why
         self._said: dict[int, set[str]] = {}  # why a job is no guest, as far as that was said
         self._lost: set[str] = set()  # nodes of hosts that the partition of guests has lost
@@ -251,6 +252,8 @@ class Seating(Observer):
     def _see_pairs(self, found: Sequence[Company]) -> None:
         """Look at pairs that are new: those that nobody asked for are told."""
         numbers = {job.job_id: number for number, job in self._cluster.records.items()}
+        present = {(guest.job_id, other.job_id) for guest, other, _ in found}
+        self._counted = {name: pair for name, pair in self._counted.items() if pair in present}
         for guest, other, nodes in found:
             job_id, other_id = numbers.get(guest.job_id), numbers.get(other.job_id)
             if (guest.job_id, other.job_id) in self._pairs_seen or job_id is None or other_id is None:
@@ -258,11 +261,17 @@ class Seating(Observer):
             known, now_s = self._slowdowns(job_id, other_id), self.clock.now_s()
             slows = known if max(known) < inf else (_UNKNOWN, _UNKNOWN)
             self._gains.begin(job_id, now_s)  # of a driver before this one
-            self._gains.meet(job_id, other_id, nodes, max(guest.start_s, other.start_s), slows)
+            new = set(guest.nodes) & set(other.nodes) - self._counted.keys()  # a node counts once, whatever is there
+            self._counted |= dict.fromkeys(new, (guest.job_id, other.job_id))
+            mutual = (other.job_id, guest.job_id) in present
+            since_s = max(guest.start_s, other.start_s)
+            self._gains.meet(job_id, other_id, len(new), since_s, slows, is_guest=mutual)
+            if mutual and other.job_id < guest.job_id:  # of two guests together, one line is enough
+                continue
             hosts = self._hosts_of.get(job_id)
             if Company(guest, other, nodes).blind if hosts is None else other.job_id not in hosts:
                 self._tell_blind(guest, other, slows if known == slows else None)
-        self._pairs_seen = {(guest.job_id, other.job_id) for guest, other, _ in found}
+        self._pairs_seen = present
         self._hosts_of = {job_id: hosts for job_id, hosts in self._hosts_of.items() if job_id in self._cluster.records}
 
     def _slowdowns(self, job_id: int, other_id: int) -> tuple[float, float]:
@@ -380,12 +389,13 @@ class Seating(Observer):
             if self._explained_us.get(job.id, 0) <= again_us and refused.get(job.id, 0) <= now_us
         ]  # fmt: skip
         waiting = nsmallest(MOST_EXPLAINED, late, key=lambda job: (-job.priority, job.submit_us, job.id))
-        whys = {job.id: why_not(job, hosts, self._slow, now_us) for job in waiting}
+        firsts = {_whole(job.id): job for job in reversed(waiting)}  # of an array one task is enough
+        whys = {job.id: why_not(job, hosts, self._slow, now_us) for job in firsts.values()}
         self._explained_us = {job_id: at_us for job_id, at_us in self._explained_us.items() if at_us > again_us}
-        self._explained_us |= dict.fromkeys(whys, now_us)
+        self._explained_us |= dict.fromkeys((job.id for job in waiting), now_us)
         new: dict[int | str, str] = {}
         for job_id, why in {**self._barred, **whys}.items():
-            said = self._said.setdefault(job_id, set())
+            said = self._said.setdefault(_whole(job_id), set())
             if why not in said:
                 said.add(why)
                 new[self._actuator.key(job_id)] = why
@@ -393,7 +403,8 @@ class Seating(Observer):
                 if job_id in whys and len(new) <= MOST_REMARKS and not self._cluster.records[job_id].waiting_tasks:
                     self._remark(job_id, f"no guest: {why}")
         self._notices.tell("no-guest", "job {} is no guest: {}", new, INFO)
-        self._said = {job_id: said for job_id, said in self._said.items() if job_id in self._cluster.records}
+        there = {_whole(job_id) for job_id in self._cluster.records}
+        self._said = {job_id: said for job_id, said in self._said.items() if job_id in there}
         self._now = {**self._now, "hosts": len(hosts), "candidates": len(ledger.queue)}
 
     def _room(self, running: Running) -> int:
@@ -436,6 +447,11 @@ class Seating(Observer):
             if not self._actuator.dry:
                 self._actuator.put_back(job_id, "cosched leaves", "put_back")
         self._report()
+
+
+def _whole(job_id: int) -> int:
+    """Return the number of a job, or of the array of which it is a task."""
+    return job_id >> 32 or job_id
 
 
 def _joining(actions: Sequence[Action], running: Mapping[int, Running], most: int) -> Iterator[Action]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.plugin.slurm.guests.test_seating import NOW_S, Bench, Slurm
 
@@ -145,3 +147,42 @@ def test_only_what_was_put_back_counts_as_that() -> None:
     bench.seating.end()
     (gains,) = [line for line in bench.lines if line["event"] == "gains"]
     assert (gains["put_back"], gains["orphans"]) == (0, 0)
+
+
+def test_two_guests_together_are_told_once_and_each_node_counts_once() -> None:
+    slurm = Slurm()
+    slurm.job(4, "R", "n[0-1]", partition="guest")
+    slurm.job(5, "R", "n[1-2]", partition="guest")
+    slurm.job(6, "R", "n1", name="b", start_time=int(NOW_S) + 1)
+    bench = Bench(slurm)
+    bench.turn(10)
+    bench.seating.end()
+    assert len(bench.said("blind-pair")) == 3
+    (gains,) = [line for line in bench.lines if line["event"] == "gains"]
+    assert gains["pair_node_s"] == pytest.approx(10, abs=1)
+
+
+def array(slurm: Slurm, tasks: str) -> None:
+    slurm.job(7, array_job_id=7, array_task_string=tasks, name="c")
+
+
+def test_of_an_array_one_task_is_told_why_it_is_no_guest() -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    array(slurm, "0-99")
+    bench = Bench(slurm)
+    for _ in range(3):
+        slurm.jobs[1]["comment"] = str(slurm.now_s)
+        bench.turn(40)
+    assert bench.said("no-guest") == ["job 7_0 is no guest: nothing is known of it beside any job that runs"]
+
+
+@pytest.mark.parametrize(("more", "left"), [({}, 1), ({"state_reason": "JobHeldUser", "priority": 0}, 2)])
+def test_of_an_array_with_a_limit_no_more_tasks_are_candidates(more: dict[str, Any], left: int) -> None:
+    slurm = Slurm()
+    slurm.job(1, "R", "n[0-3]", shared=["none"])
+    array(slurm, "2-9%3")
+    slurm.job(8, "R", "n0", array_job_id=7, array_task_id=0)
+    slurm.job(9, array_job_id=7, array_task_id=1, **more)
+    bench = Bench(slurm)
+    assert sum(number >> 32 == 7 and bool(job.waiting_tasks) for number, job in bench.cluster.records.items()) == left

@@ -143,7 +143,8 @@ class Bench:
         polls = Polls(Rest(slurm, "v0.0.42"))
         polls.connect(0.0)
         site = Site(belief=PAIRS, unknown_alone=False).with_partitions((), ["co:guest"])
-        cluster = Cluster(polls, site, 2, getattr(choose("guests").make(), "ignored", frozenset()), observed=True)
+        ignored: frozenset[str] = getattr(choose("guests").make(), "ignored", frozenset())
+        cluster = self.cluster = Cluster(polls, site, 2, ignored, observed=True)
         choice = choose("guests", ("order=priority", "backfill=skip", *settings))
         clock, log = (
             Clock(lambda: slurm.now_s),
