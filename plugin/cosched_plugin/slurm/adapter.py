@@ -29,7 +29,7 @@ from cosched_plugin.slurm.asking import GuestActuator
 from cosched_plugin.slurm.cluster import TICK, Cluster
 from cosched_plugin.slurm.dialect import MET, Change
 from cosched_plugin.slurm.guests import is_placed, patience_s
-from cosched_plugin.slurm.pairing import share_of, shown
+from cosched_plugin.slurm.pairing import Shown, share_of, shown
 from cosched_plugin.slurm.places import nodes_of
 from cosched_plugin.slurm.probe import probe
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
@@ -181,7 +181,7 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
         )
     with ExitStack() as held:
         if not dry:
-            held.enter_context(_only_seating(asked.site))
+            held.enter_context(only_seating(asked.site, shown(_show("config"))))
         return _seat_guests(asked, dry=dry, requeues=requeues)
 
 
@@ -212,9 +212,8 @@ def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
 
 
 @contextmanager
-def _only_seating(site: Site) -> Iterator[None]:
+def only_seating(site: Site, config: Shown) -> Iterator[None]:
     """Keep other processes away: two would put back what the other one asks. UsageError where another one is there."""
-    config = shown(_show("config"))
     where = " ".join(config.get(key, "") for key in ("ClusterName", "SlurmctldHost[0]", "SlurmctldPort"))
     with ExitStack() as held:
         for guest in sorted(set(site.guests.values())):

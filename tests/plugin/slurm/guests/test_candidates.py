@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from tests.plugin.slurm.guests.test_seating import NOW_S, Bench, Slurm
 
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.slurm.adapter import only_seating
+from cosched_plugin.slurm.site_file import Site
 from cosched_plugin.slurm.transport import Reply
 
 
@@ -186,3 +190,14 @@ def test_of_an_array_with_a_limit_no_more_tasks_are_candidates(more: dict[str, A
     slurm.job(9, array_job_id=7, array_task_id=1, **more)
     bench = Bench(slurm)
     assert sum(number >> 32 == 7 and bool(job.waiting_tasks) for number, job in bench.cluster.records.items()) == left
+
+
+def test_one_process_of_a_machine_seats_guests_in_a_partition() -> None:
+    one, other = [Site().with_partitions((), [f"co:{name}"]) for name in ("guest", "another")]
+    slurm = {"ClusterName": "of-a-test", "SlurmctldPort": "1"}
+    with only_seating(one, slurm), only_seating(other, slurm), only_seating(one, slurm | {"SlurmctldPort": "2"}):
+        words = f"process {os.getpid()} seats guests in partition guest of cluster of-a-test already"
+        with pytest.raises(UsageError, match=words), only_seating(one, slurm):
+            pass
+    with only_seating(one, slurm):  # it is free again
+        pass
