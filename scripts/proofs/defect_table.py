@@ -207,8 +207,8 @@ DEFECTS: Final = (
     Defect(
         "live-array-slot",
         "a task that ends does not make room for the next one of its array",
-        f"{LIVE}/dependencies.py",
-        "            array.there.discard(job_id)\n",
-        "",
+        f"{MANAGER}/gate.py",
+        "            group.count(amounts, -1)\n",
+        "            pass\n",
     ),
 )

@@ -215,7 +215,7 @@ def test_example_files_are_read(tmp_path: Path) -> None:
     assert from_table(read_policy_file(str(tmp_path / "short-lct.toml"))).settings == chosen.settings
     write_files("scenarios.md", tmp_path)
     scenario = read_scenario(str(tmp_path / "site.toml"), {})
-    assert (scenario.cluster.processors, scenario.results.warmup, len(scenario.script)) == (30, 20, 2)
+    assert (scenario.cluster.processors, scenario.results.warmup, len(scenario.script)) == (30, 20, 1)
 
 
 # ---------------------------------------------------------------- tables

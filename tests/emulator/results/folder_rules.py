@@ -111,8 +111,15 @@ def _work_and_limit(folder: Folder, job: Job) -> Iterator[str]:
     limit = if_any(job.told.get("limit_s"))
     ran = if_any(job.told.get("dispatched_s")) if folder.sharing else job.time("execution_time")
     if folder.sharing and ran is not None:  # the limit has grown by the time without progress
-        times = [(start, end) for start, end in job.suspended if job.start is not None and start >= job.start]
-        ran += sum(end - start + folder.switch for start, end in times if end is not None and end != job.end)
+        times = [
+            *((start, end, folder.switch) for start, end in job.suspended),
+            *((start, end, 0) for start, end, _ in job.disk),
+        ]
+        ran += sum(
+            end - start + price
+            for start, end, price in times
+            if job.start is not None and start >= job.start and end is not None and end != job.end
+        )
     if limit is None or ran is None:
         if job.state == "TIMEOUT":
             yield "it was killed without a limit"
