@@ -44,9 +44,9 @@ class Waits(NamedTuple):
 
 
 def table(name: str) -> dict[int, list[int]]:
-    """Return the rows of a file by the number of a job."""
+    """Return the rows of a file by the number of a job, without the nodes: a list, or none."""
     with gzip.open(SITE / name, "rt") as lines:
-        rows = [[int(cell) for cell in line.split()] for line in lines]
+        rows = [[int(cell) for cell in line.split() if "," not in cell and cell != "-"] for line in lines]
     return {row[0]: row for row in rows}
 
 
