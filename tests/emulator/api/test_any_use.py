@@ -169,14 +169,16 @@ def test_what_a_signal_raises_comes_out_at_any_instant(handler: Callable[..., An
         (simulate(prepared, policy) for _ in range(3)), key=lambda finished: finished.wall_s
     )  # the first is slower
     came: list[type[BaseException]] = []
-    for number in range(24):
+    for number in range(96):  # some runs end earlier, and most do where the machine was busier before
+        if len(came) > 12:
+            break
         after_s = max(0.0002, undisturbed.wall_s * 0.95 * uniform(len(policy), "signal", number))
         try:
             with struck(after_s, handler):
                 simulate(prepared, policy)
         except (KeyboardInterrupt, OwnError) as error:
             came.append(type(error))
-    assert len(came) > 12  # some runs end earlier
+    assert len(came) > 12
     assert {*came} == {OwnError if handler is own else KeyboardInterrupt}
     assert simulate(prepared, policy).jobs.end_s.tolist() == undisturbed.jobs.end_s.tolist()
 
