@@ -91,8 +91,7 @@ class Reservation(NamedTuple):
 
     def forbids(self, spec: JobSpec, now_us: int) -> bool:
         """Return whether a job that started now could still run when it begins."""
-        span_us = spec.estimate_us if spec.limit_us is None else spec.limit_us
-        return self.begin_us - span_us < now_us < self.end_us
+        return self.begin_us - spec.longest_us < now_us < self.end_us
 
 
 class Rules(NamedTuple):
@@ -155,7 +154,7 @@ class Binding:
         if partition.max_nodes is not None and self.fewest_nodes(spec) > partition.max_nodes:
             text = f"{self.fewest_nodes(spec)} nodes wanted, a job of partition {partition.name} has"
             return f"{text} at most {partition.max_nodes}"
-        time_us = spec.estimate_us if spec.limit_us is None else spec.limit_us
+        time_us = spec.longest_us
         if partition.max_time_us is not None and time_us > partition.max_time_us:
             text = f"{time_us // SECOND_US} s wanted, a job of partition {partition.name} has"
             return f"{text} at most {partition.max_time_us // SECOND_US} s"
@@ -198,7 +197,7 @@ class Binding:
 
     def next_change_us(self, spec: JobSpec, now_us: int) -> int | None:
         """Return when further nodes are reserved for a job that has not started by then; None: never."""
-        span_us = spec.estimate_us if spec.limit_us is None else spec.limit_us
+        span_us = spec.longest_us
         later = [each.begin_us - span_us + 1 for each in self.rules.reservations if each.begin_us - span_us >= now_us]
         return min(later, default=None)
 

@@ -37,6 +37,11 @@ class Running(NamedTuple):
     held: bool = False  # the manager has suspended it: no decision can resume it
     leaving: bool = False  # it is to be killed or requeued, and holds its nodes until the manager says so
 
+    @property
+    def limit_end_us(self) -> int:
+        """Return when it has left its nodes by the limit that its user gave it; without one, by its estimate."""
+        return self.start_us + self.job.longest_us + self.idle_us
+
 
 class Ended(NamedTuple):
     """A job that ran and has released its nodes."""

@@ -154,6 +154,11 @@ class JobSpec(NamedTuple):
     profile: Annotated[Profile | None, Feature((PROFILE,))] = None
     priority: Annotated[AnyInteger, Feature((PRIORITY,))] = 0  # the higher, the sooner, where a policy goes by it
 
+    @property
+    def longest_us(self) -> int:
+        """Return the longest span that it may take alone: its limit; without one, its estimate."""
+        return self.estimate_us if self.limit_us is None else self.limit_us
+
 
 class RunningJob(NamedTuple):
     """A job that holds nodes: its spec and the start that the manager committed."""

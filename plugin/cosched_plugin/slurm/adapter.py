@@ -285,12 +285,11 @@ def _give_back(
     failed, tools = 0, Commands(None)
     changes = [(job, change) for job in polls.jobs if job.state in WAITING and (change := back(job)) is not None]
     for job, change in changes:
-        label = str(job.array_id or job.job_id) + ("" if job.task is None else f"_{job.task}")
-        outcome = None if dry_run else change_job(rest, tools, label, change)
+        outcome = None if dry_run else change_job(rest, tools, job.label, change)
         failed += outcome is not None
         if remark and outcome is None and not dry_run and job.admin_comment.startswith(MARK):
-            tools.scontrol("update", f"JobId={label}", f"AdminComment={remark}")
-        name = f"{label}_[{job.waiting_tasks}]" if job.waiting_tasks else label
+            tools.scontrol("update", f"JobId={job.label}", f"AdminComment={remark}")
+        name = f"{job.label}_[{job.waiting_tasks}]" if job.waiting_tasks else job.label
         say(f"job {name}: {outcome or (f'would be {done}' if dry_run else done)}")
     if not changes:
         say(none)

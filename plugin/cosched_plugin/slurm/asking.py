@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,7 +14,7 @@ from cosched_plugin.site.poll_loop import Clock, Manager
 from cosched_plugin.slurm.actuator import SlurmActuator, Tools
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.dialect import Change
-from cosched_plugin.slurm.guests import Ask, by_node
+from cosched_plugin.slurm.guests import Ask
 from cosched_plugin.slurm.records import SlurmJob
 from cosched_terminal.console import INFO, WARNING, Field, Log
 
@@ -32,6 +32,7 @@ class GuestActuator(SlurmActuator):
         self.dry = dry
         self.remarks: dict[int, str] = {}  # what is to be written of jobs
         self.asked: dict[int, Ask] = {}  # by the protocol's number
+        self.there: Mapping[str, Sequence[SlurmJob]] = {}  # the jobs on each node, at the last look
         self.hopeless: Mapping[int, str] = {}  # those that are to be put back at once, and why
         self.told: Mapping[
             int, tuple[str, Mapping[str, Field]]
@@ -79,8 +80,7 @@ class GuestActuator(SlurmActuator):
         if job is None or job.state not in WAITING:
             return f"it is {'gone' if job is None else job.state}, not waiting"
         names = tuple(self._cluster.names_of(start))
-        there = by_node(self._cluster.polls.jobs)
-        hosts = {name: frozenset(one.job_id for one in there.get(name, ())) for name in names}
+        hosts = {name: frozenset(one.job_id for one in self.there.get(name, ())) for name in names}
         guests = self._cluster.site.guests[job.partition]
         outcome = None if self.dry else self._change(job_id, Change(names, partition=guests))
         if outcome is None or isinstance(outcome, Unsettled):
@@ -155,8 +155,7 @@ class GuestActuator(SlurmActuator):
         """Requeue a guest; return why that is not possible."""
         self._rest.list.touch(job.job_id)
         self._requeued.update(number for number, each in self._cluster.records.items() if each.job_id == job.job_id)
-        label = f"{job.array_id}_{job.task}" if job.task is not None else str(job.job_id)
-        return None if self.dry else self._unless_silent(lambda: self._tools.scontrol("requeue", label))
+        return None if self.dry else self._unless_silent(lambda: self._tools.scontrol("requeue", job.label))
 
     def follow_up(self) -> None:
         """Do nothing: nothing is held or resumed here."""

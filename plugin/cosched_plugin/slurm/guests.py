@@ -170,8 +170,7 @@ def why_not(job: JobSpec, hosts: Sequence[Host], slowdown: Callable[[JobSpec, Jo
     known = [(host, own) for host, own in slow if own < inf]
     if not known:
         return "nothing is known of it beside any job that runs"
-    limit_us = job.estimate_us if job.limit_us is None else job.limit_us
-    lasting = [host for host, own in known if now_us + round(limit_us * own) <= host.last_us]
+    lasting = [host for host, own in known if now_us + round(job.longest_us * own) <= host.last_us]
     if not lasting:
         return "its limit, slowed down, ends after those of all jobs that it might join"
     if sum(host.threads for host in lasting) < job.processes * job.threads_per_process:

@@ -282,6 +282,11 @@ class SlurmJob(NamedTuple):
     cores: Annotated[Mapping[str, int] | None, _cores]  # that it has on each node; None where Slurm does not tell
 
     @property
+    def label(self) -> str:
+        """Return the name by which Slurm's commands know it: of tasks of an array that wait together, the array's."""
+        return str(self.array_id or self.job_id) + ("" if self.task is None else f"_{self.task}")
+
+    @property
     def partitions(self) -> tuple[str, ...]:
         """Return those in which it may run, as its user has listed them; once it runs, the one in which it does."""
         return tuple(self.partition.split(","))

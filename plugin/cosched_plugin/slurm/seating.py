@@ -117,7 +117,8 @@ class Seating(Observer):
         """Return what the last poll has shown as the policy is to see it: candidates, and the nodes of hosts."""
         snapshot = super()._snapshot()
         cluster, actuator, site = self._cluster, self._actuator, self._cluster.site
-        self._looked_us, there = self.clock.now_us(), by_node(cluster.polls.jobs)
+        self._looked_us = self.clock.now_us()
+        there = actuator.there = by_node(cluster.polls.jobs)
         self._see_starts(there)
         before, guests = self._guests, set(site.guests.values())
         self._guests = {job.job_id for jobs in there.values() for job in jobs if job.partition in guests}
@@ -235,19 +236,15 @@ class Seating(Observer):
 
     def _tell_guest(self, job_id: int, ask: Ask, there: Mapping[str, Sequence[SlurmJob]], after_s: float) -> None:
         job = self._cluster.records[job_id]
-        others = {one.job_id: self._name(one) for name in job.nodes for one in there.get(name, ())}
+        others = {one.job_id: one.label for name in job.nodes for one in there.get(name, ())}
         others.pop(job.job_id, None)
         beside, nodes = ", ".join(others.values()), ",".join(job.nodes)
         where = "" if set(job.nodes) == set(ask.nodes) else f", and not on {','.join(ask.nodes)}"
         with_whom = f"beside job {beside}" if others else "beside nobody: its host has ended"
         if where or others.keys() != ask.hosts:  # what was written of it when it was asked is not true
             self._actuator.remarks[job_id] = f"a guest on {nodes}, {with_whom}"
-        words = f"job {self._name(job)} is a guest on {nodes}{where}, {with_whom}, {after_s:.0f} s after it was asked"
-        self.log("guest", words, job=key_of(self._name(job)), nodes=nodes, beside=beside, after_s=round(after_s, 1))
-
-    def _name(self, job: SlurmJob) -> str:
-        """Return the name by which people know a job, of its record."""
-        return str(job.job_id) if job.task is None else f"{job.array_id}_{job.task}"
+        words = f"job {job.label} is a guest on {nodes}{where}, {with_whom}, {after_s:.0f} s after it was asked"
+        self.log("guest", words, job=key_of(job.label), nodes=nodes, beside=beside, after_s=round(after_s, 1))
 
     def _see_pairs(self, found: Sequence[Company]) -> None:
         """Look at pairs that are new: those that nobody asked for are told."""
@@ -285,26 +282,26 @@ class Seating(Observer):
     def _tell_blind(self, guest: SlurmJob, other: SlurmJob, slows: tuple[float, float] | None) -> None:
         self._actuator.counts["blind"] += 1
         names = sorted(set(guest.nodes) & set(other.nodes), key=natural)
-        words = f"guest {self._name(guest)} and job {self._name(other)} on {','.join(names)}"
+        words = f"guest {guest.label} and job {other.label} on {','.join(names)}"
         belief = "nothing is known of them" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
         both: dict[str, Field] = {
-            "job": key_of(self._name(guest)),
-            "beside": self._name(other),
+            "job": key_of(guest.label),
+            "beside": other.label,
             "nodes": ",".join(names),
         }
         self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, **both)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
             problem = self._actuator.requeue(guest)
             done = problem or "they would get on faster one after the other"
-            words = f"guest {self._name(guest)} is requeued: {done}"
-            self.log("requeued", words, level=WARNING, job=key_of(self._name(guest)))
+            words = f"guest {guest.label} is requeued: {done}"
+            self.log("requeued", words, level=WARNING, job=key_of(guest.label))
 
     # ------------------------------------------------------------ decisions
 
     def _decide(self) -> None:
         """Ask a fresh scheduler, and carry out those of its starts that join a running job."""
         welcome = self.driver.inventory()
-        self._see_pairs(companies(by_node(self._cluster.polls.jobs), self._cluster.site))
+        self._see_pairs(companies(self._actuator.there, self._cluster.site))
         self._write_remarks()
         closed = self._closed()
         self._notices.tell("closed", "no guests: {}", {closed: ""} if closed else {})
@@ -378,7 +375,7 @@ class Seating(Observer):
         """Say of the first pending jobs why they are no guests, each reason once."""
         ledger, now_us = self.driver.books.ledger, self.clock.now_us()
         hosts = [
-            Host(each.job, max(_limit_end_us(each), each.end_us), room)
+            Host(each.job, max(each.limit_end_us, each.end_us), room)
             for each in ledger.running.values()
             if (room := self._room(each))
         ]
@@ -478,8 +475,3 @@ def _joining(actions: Sequence[Action], running: Mapping[int, Running], most: in
                 yield action
             case ReviseJob(job_id) if job_id in running:
                 yield action._replace(limit_us=running[job_id].limit_us)
-
-
-def _limit_end_us(running: Running) -> int:
-    limit_us = running.job.estimate_us if running.job.limit_us is None else running.job.limit_us
-    return running.start_us + limit_us + running.idle_us

@@ -240,7 +240,7 @@ class Guests(api.Matching):
             own, theirs = self._slowdowns_of(job, host.running.job, view)
             if own == inf or not view.work.pay(api.prices.RANKED_PAIR):
                 continue
-            if self._inside and now_us + round(_limit_us(job) * own) > _last_us(host.running, view):
+            if self._inside and now_us + round(job.longest_us * own) > _last_us(host.running, view):
                 continue
             ratio, span_us = max(host.tenancy.ratio, theirs), job.estimate_us * own
             later_us = _later_us(host.tenancy, ratio, span_us)
@@ -351,15 +351,9 @@ class Guests(api.Matching):
         return np.array([self._slow[host.running.job.id][table.rows] for host in hosts])
 
 
-def _limit_us(job: api.JobSpec) -> int:
-    """Return the longest that a job may take alone: without a limit, its estimate."""
-    return job.estimate_us if job.limit_us is None else job.limit_us
-
-
 def _last_us(running: api.Running, view: api.View) -> int:
     """Return when a running job has left its nodes by its own limit, as a manager that knows limits alone plans."""
-    by_limit_us = running.start_us + _limit_us(running.job) + running.idle_us
-    return max(by_limit_us, view.expected_end(running))
+    return max(running.limit_end_us, view.expected_end(running))
 
 
 def _later_us(host: api.Tenancy, ratio: float, span_us: float) -> float:
