@@ -60,7 +60,17 @@ def whatif(
     from cosched_emulator.studies.text import failed_alike
     from cosched_emulator.whatif.answer import answer, best_of, compare
     from cosched_emulator.whatif.answer_text import as_dict, page, text
-    from cosched_emulator.whatif.question import Question, more_runs, prepare_question, site_of, study_of, with_scale
+    from cosched_emulator.whatif.question import (
+        Question,
+        more_runs,
+        prepare_question,
+        site_of,
+        study_of,
+        whole_study,
+        with_scale,
+        with_whole,
+    )
+    from cosched_emulator.whatif.warm import whole_run
     from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
 
     if sacct is not None:
@@ -79,8 +89,10 @@ def whatif(
         question = with_scale(Question(sections, policy or own, assignments), window_count, window_jobs)
         prepared = prepare_question(question, out)
         folder = StudyFolder(out / STUDY)
-        first = study_of(prepared)
+        whole = whole_study(prepared)
     way = Way(jobs=workers or 0)
+    prepared = with_whole(prepared, whole_run(_run(whole, folder, way, None, 0).result))
+    first = study_of(prepared)
     with progress_bar(len(first.runs) + more_runs(prepared), "runs") as bar:
         made = _run(first, folder, way, bar, more_runs(prepared))
         second = study_of(prepared, best_of(compare(prepared, made.result)))

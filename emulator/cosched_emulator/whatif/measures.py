@@ -1,7 +1,8 @@
-"""Figures of a run that a study does not have: responses by user, and which programs shared nodes."""
+"""Figures of a run that a study does not have: waits and responses by job and user, and which programs shared nodes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -12,7 +13,20 @@ from cosched_emulator.workload.jobs_in_columns import columns_of
 
 USERS, NEIGHBOURS, HOURS = "user_responses", "neighbours", "neighbour_hours"
 _MOST: Final = 60  # pairs that are kept of a run
-MEASURES: Final = (f"{__name__}:of_users", f"{__name__}:of_neighbours")
+WAITS, RESPONSES = "job_waits", "job_responses"
+OF_JOBS: Final = f"{__name__}:of_jobs"
+MEASURES: Final = (OF_JOBS, f"{__name__}:of_users", f"{__name__}:of_neighbours")
+
+
+def of_jobs(run: Run) -> dict[str, Any]:
+    """Return the wait and the response of each job that counts, in order of submission; in seconds, None where there is none."""
+    jobs = run.jobs
+    rows = run.prepared.selection.mask(len(jobs.id))
+    found = {WAITS: jobs.wait_s[rows], RESPONSES: jobs.response_s[rows]}
+    return {
+        name: [None if math.isnan(value) else round(value, 3) for value in values.tolist()]
+        for name, values in found.items()
+    }
 
 
 def of_users(run: Run) -> dict[str, Any]:

@@ -41,7 +41,8 @@ from cosched_emulator.whatif.candidates import (
     Place,
     Scale,
 )
-from cosched_emulator.whatif.measures import MEASURES
+from cosched_emulator.whatif.measures import MEASURES, OF_JOBS
+from cosched_emulator.whatif.warm import WHOLE, WholeRun, warm_window
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
@@ -116,6 +117,7 @@ class Prepared:
     other_programs: str | None
     by_cores: frozenset[str]  # ways of contention in which jobs share nodes by cores today
     names: Mapping[str, str] = field(default_factory=dict)  # number of a program or user -> its name, for people
+    whole: WholeRun | None = None  # the present policy over the whole log; None: windows start on an empty machine
 
     @property
     def sharing(self) -> tuple[str, ...]:
@@ -449,7 +451,7 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
         "seeds": [prepared.base["seed"]],
         "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
         "workloads": [
-            {"name": name, "workload": {"swf": _window(prepared, name, first)}}
+            {"name": name, **_window(prepared, name, first)}
             for name, first in zip(prepared.windows, prepared.firsts, strict=True)
         ],
         "hardware": _values(hardware),
@@ -529,13 +531,47 @@ def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: C
     yield {**there, "policies": both, "workloads": list(prepared.windows[:: prepared.every])}
 
 
-def _window(prepared: Prepared, name: str, first: int) -> str:
-    """Write a window as a log of its own, which runs read quicker than the whole one; return the file."""
+def whole_study(prepared: Prepared) -> Plan:
+    """Return the plan of the one run from which windows begin: the whole log under the present policy."""
+    make_folder(prepared.folder / _WINDOWS)
+    place = prepared.place(FORMULA)
+    table = {
+        "title": "The whole log",
+        "seeds": [prepared.base["seed"]],
+        "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
+        "workloads": [{"name": WHOLE, "results": {"warmup": 0, "cooldown": 0}}],
+        "hardware": _values({FORMULA: prepared.hardware[FORMULA]}),
+        "beliefs": _values({place.belief: {}}),
+        "variants": _values({place.variant: _shape(place)}),
+        "policies": [next(_policies(prepared))],
+        "measures": [OF_JOBS],
+    }
+    return make_plan(read_experiment(table))
+
+
+def with_whole(prepared: Prepared, whole: WholeRun | None) -> Prepared:
+    """Return the question with windows that begin as the whole run was there, and a note of how they begin."""
+    if whole is None:
+        note = "each window starts on an empty machine, so waits are too short: the run of the whole log failed"
+    else:
+        note = (
+            "each window starts from the jobs that run and wait there in a run of the whole log under the present policy; "
+            "they do not count"
+        )
+    return replace(prepared, whole=whole, assumptions=(*prepared.assumptions, note))
+
+
+def _window(prepared: Prepared, name: str, first: int) -> dict[str, Any]:
+    """Write a window as a log of its own, which runs read quicker than the whole one; return its sections."""
     folder = prepared.folder / _WINDOWS
     make_folder(folder)
-    jobs = columns_of(prepared.log.jobs)[first : first + prepared.window_jobs]
+    jobs, before = warm_window(columns_of(prepared.log.jobs), first, prepared.window_jobs, prepared.whole)
     write_swf(folder / f"{name}.swf", prepared.log._replace(jobs=jobs, notes=()), force=True)
-    return str(folder / f"{name}.swf")
+    margin = prepared.base["results"]["warmup"]
+    return {
+        "workload": {"swf": str(folder / f"{name}.swf")},
+        "results": {"warmup": before + margin, "cooldown": margin},
+    }
 
 
 def more_runs(prepared: Prepared) -> int:

@@ -26,8 +26,17 @@ from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
 from cosched_emulator.whatif.answer_text import page, paragraph, text
 from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
-from cosched_emulator.whatif.measures import of_neighbours, of_users
-from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, site_of, study_of
+from cosched_emulator.whatif.measures import WAITS, of_jobs, of_neighbours, of_users
+from cosched_emulator.whatif.question import (
+    PRESENT,
+    Prepared,
+    Question,
+    prepare_question,
+    site_of,
+    study_of,
+    with_whole,
+)
+from cosched_emulator.whatif.warm import WholeRun
 from cosched_emulator.workload.beliefs import with_estimates
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
 from cosched_emulator.workload.side_files.annotations import read_annotations
@@ -302,6 +311,27 @@ def test_windows_cover_the_log_and_do_not_overlap(tmp_path: Path) -> None:
         for job, same in zip(window, whole[first : first + 100], strict=True):
             spec = same.spec._replace(id=job.spec.id, submit_us=same.spec.submit_us - begin_us)
             assert job == same._replace(spec=spec)
+
+
+def test_a_window_starts_from_the_jobs_that_run_and_wait_there(tmp_path: Path) -> None:
+    """The present policy's waits are those of the whole log; on an empty machine they are much shorter. Warm-up jobs do not count."""
+    log = write_log(tmp_path / "log.swf", 1_200, gap_s=230)
+    cold = prepare_question(
+        Question({"workload": {"swf": str(log)}}, scale=Scale(windows=6, fewest=50)), tmp_path / "out"
+    )
+    run = simulate({**cold.base, **cold.hardware[FORMULA], "workload": cold.base["workload"], "results": {}}, "easy",
+                   settings=["shape=nodes"])  # fmt: skip
+    whole = WholeRun(run.jobs.wait_s, run.jobs.response_s)
+    means = {}
+    for name, prepared in (("cold", cold), ("warm", with_whole(cold, whole))):
+        cells = [cell for cell in study_of(prepared).cells if cell.policy == PRESENT]
+        found = [simulate(cell.scenario, "easy", settings=["shape=nodes"]) for cell in cells]
+        waits = [of_jobs(each)[WAITS] for each in found]
+        assert [len(each) for each in waits] == [160] * 6  # of 200: the margins do not count
+        means[name] = sum(map(sum, waits)) / 960
+    same = [row for first in cold.firsts for row in range(first + 20, first + 180)]
+    assert means["warm"] == pytest.approx(whole.waits_s[same].mean(), rel=0.03)
+    assert means["cold"] < 0.8 * means["warm"]
 
 
 def test_a_site_of_single_threads_shares_nothing_by_formula(tmp_path: Path) -> None:
