@@ -59,7 +59,8 @@ def whatif(
     from cosched_emulator.studies.study_folder import REPORT, StudyFolder
     from cosched_emulator.studies.text import failed_alike
     from cosched_emulator.whatif.answer import answer, best_of, compare
-    from cosched_emulator.whatif.answer_text import as_dict, page, text
+    from cosched_emulator.whatif.answer_page import page
+    from cosched_emulator.whatif.answer_text import as_dict, text
     from cosched_emulator.whatif.question import (
         Question,
         more_runs,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from importlib.resources import files
+from textwrap import wrap
 from typing import Any, Final, TypeAlias
 
 from cosched_emulator.results.figures.comparison import FigureRow
@@ -27,17 +28,19 @@ SCRIPTS: Final = ("uplot/uPlot.iife.min.js", "unpack.js", "lines.js", "schedule.
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph; ``quiet``: a note, in smaller print."""
+    """A paragraph; ``quiet``: a note, in smaller print; ``headline``: what the page says, in larger print."""
 
     text: str
     quiet: bool = False
+    headline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of texts. The first column names the rows; columns with numbers are aligned to the right.
 
-    ``strong`` has the (row, column) of cells in bold. ``closed``: only its caption is shown until it is opened.
+    ``strong`` has the (row, column) of cells in bold, ``marks`` what others are: ``good`` or ``bad``; the text says it, too.
+    ``closed``: only its caption is shown until it is opened.
     """
 
     caption: str
@@ -45,6 +48,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     strong: frozenset[tuple[int, int]] = frozenset()
     closed: bool = False
+    marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +159,8 @@ def _body(page: Page) -> Iterator[str]:
 
 def _block(block: Block, figures: list[Mapping[str, Any]]) -> Iterator[str]:
     match block:
-        case Paragraph(text, quiet):
-            yield f"{'<p class=quiet>' if quiet else '<p>'}{escape(text)}</p>\n"
+        case Paragraph(text, quiet, headline):
+            yield f"{'<p class=headline>' if headline else '<p class=quiet>' if quiet else '<p>'}{escape(text)}</p>\n"
         case Table():
             yield from _table(block)
         case Figure(kind, title, note, data):
@@ -193,7 +197,9 @@ def _table(table: Table) -> Iterator[str]:
         yield f'<tr><th scope="row">{escape(first)}</th>'
         for place, cell in enumerate(cells, 1):
             text = escape(cell)
-            yield f"<td{classes[place]}>{f'<strong>{text}</strong>' if (line, place) in table.strong else text}</td>"
+            mark = table.marks.get((line, place))
+            kind = classes[place] if mark is None else f' class="{"text " * is_text[place]}{mark}"'
+            yield f"<td{kind}>{f'<strong>{text}</strong>' if (line, place) in table.strong else text}</td>"
         yield "</tr>\n"
     yield "</tbody></table></div></div>\n"
     if table.closed:
@@ -212,16 +218,19 @@ def _hash(text: str) -> str:
 # Values with intervals, as a picture of its own (SVG): it needs no script, and takes its colours from the style.
 
 _ROW, _LEFT, _RIGHT, _WIDTH, _LABEL = 26, 220, 20, 720, 40
+_NAME, _LONG_LEFT = 32, 300  # letters of a name on a line; where one has more, names have two lines and more room
 
 
 def _bars(bars: Bars) -> Iterator[str]:
     known = [value for column in (bars.means, bars.lows, bars.highs) for value in column if value is not None]
     low, high = min([bars.zero, *known]), max([bars.zero, *known])
-    size = (_WIDTH - _LEFT - _RIGHT) / ((high - low) or 1.0)
-    height = _ROW * (len(bars.names) + 1)
+    is_long = any(len(name) > _NAME for name in bars.names)
+    left, row = (_LONG_LEFT, _ROW + 10) if is_long else (_LEFT, _ROW)
+    size = (_WIDTH - left - _RIGHT) / ((high - low) or 1.0)
+    height = row * len(bars.names) + _ROW
 
     def at(value: float) -> float:
-        return round(_LEFT + (value - low) * size, 1)
+        return round(left + (value - low) * size, 1)
 
     title = f"{bars.title} [{bars.unit}]" if bars.unit else bars.title
     yield f'<figure class="bars" aria-label="{escape(title)}">\n<figcaption>{escape(title)}</figcaption>\n'
@@ -233,8 +242,11 @@ def _bars(bars: Bars) -> Iterator[str]:
         yield f'<text class="quiet" text-anchor="middle" x="{at(value)}" y="{height - 8}">{value:.3g}</text>\n'
     columns = (bars.names, bars.means, bars.lows, bars.highs)
     for number, (name, mean, least, most) in enumerate(zip(*columns, strict=True)):
-        middle = _ROW * (number + 0.5)
-        yield f'<text text-anchor="end" x="{_LEFT - 10}" y="{middle + 4}">{escape(name)}</text>\n'
+        middle = row * (number + 0.5)
+        lines = wrap(name, _LONG_LEFT // 7, max_lines=2, placeholder=" ...") or [""]
+        for place, line in enumerate(lines):
+            y = middle + 4 + 15 * (place - (len(lines) - 1) / 2)
+            yield f'<text text-anchor="end" x="{left - 10}" y="{y}">{escape(line)}</text>\n'
         if least is not None and most is not None:
             yield f'<line class="interval" x1="{at(least)}" x2="{at(most)}" y1="{middle}" y2="{middle}"/>\n'
         if mean is not None:

@@ -20,6 +20,7 @@ from cosched_emulator.studies.study_result import Row, StudyResult
 from cosched_emulator.whatif.candidates import FORMULA, Candidate, Change, Place
 from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, USERS
 from cosched_emulator.whatif.question import PRESENT, Prepared, changes_of
+from cosched_emulator.whatif.waits import FloatArray, Waits, recorded_of, waits_of
 
 RESPONSE: Final = "response_s_mean"
 FIGURES: Final[Mapping[str, str]] = {  # column of a study -> what it is
@@ -30,6 +31,7 @@ FIGURES: Final[Mapping[str, str]] = {  # column of a study -> what it is
     "energy_total_j": "energy",
 }
 GAIN, HARM, OPEN = "gain", "harm", "not shown"
+_ORDER: Final = {GAIN: 0, OPEN: 1, HARM: 2}
 _MOST_WINDOWS: Final = 1_000
 
 Windows = Mapping[int, Row]  # by number of the window
@@ -104,6 +106,19 @@ class Answer(NamedTuple):
     measure: tuple[Unmeasured, ...]  # the most shared first
     failed: int  # runs
     not_compared: tuple[tuple[Candidate, str], ...]  # with the reason
+    recorded_s: FloatArray  # waits, by row of the log
+    waits: Mapping[tuple[str, str], Waits]  # by candidate and way of contention
+
+    @property
+    def best(self) -> Compared | None:
+        """Return what the page is about: the shortest mean response of candidates that gain, else of those not shown to do harm."""
+        known = [one for one in self.compared if one.response is not None]
+        known.sort(key=lambda one: (_ORDER[one.verdict], one.response.mean if one.response else 0))
+        return known[0] if known else None
+
+    def waits_under(self, one: Compared) -> Waits | None:
+        """Return what jobs waited under a candidate."""
+        return self.waits.get((one.candidate.policy, one.contention))
 
 
 def best_of(compared: Iterable[Compared]) -> dict[str, Candidate]:
@@ -161,6 +176,7 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
         for swing, response, moved in columns
     ]
     swings.sort(key=lambda swing: -abs(swing.moved.mean if swing.moved else 0))
+    recorded_s = recorded_of(prepared)
     return Answer(
         prepared,
         prepared.question.present.name,
@@ -170,7 +186,21 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
         tuple(_unmeasured(prepared, runs, best.get(FORMULA))),
         len(result.failures),
         (*prepared.left_out, *_without_runs(prepared, compared, result)),
+        recorded_s,
+        dict(_waits(prepared, compared, runs, recorded_s)),
     )
+
+
+def _waits(
+    prepared: Prepared, compared: Sequence[Compared], runs: _Runs, recorded_s: FloatArray
+) -> Iterator[tuple[tuple[str, str], Waits]]:
+    """Yield what jobs waited under each candidate, as far as the runs tell of single jobs."""
+    for one in compared:
+        place = prepared.place(one.contention)
+        windows = runs.windows(place, one.candidate.policy), runs.windows(place, PRESENT)
+        found = waits_of(prepared, recorded_s, *windows)
+        if found is not None:
+            yield (one.candidate.policy, one.contention), found
 
 
 def _without_runs(

@@ -1,4 +1,4 @@
-"""An answer in words: a paragraph, which claims nothing whose interval includes no change, and tables; as a page; as JSON."""
+"""An answer in words: in ten lines; a paragraph, which claims nothing whose interval includes no change, and tables; as JSON."""
 
 from __future__ import annotations
 
@@ -6,17 +6,97 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.page.document import Page, Paragraph, Section, Table
-from cosched_emulator.page.study_page import change_bars
+import numpy as np
+
 from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
 from cosched_emulator.whatif.candidates import CHANGES, CONTENTIONS
+from cosched_emulator.whatif.waits import Summary, summary_of, user_hours
 from cosched_terminal.console import align, printable
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
 _LISTED: Final = 5
 _TOGETHER: Final = f"intervals of {100 * LEVEL:g} % for all rows together"
+
+
+def headline(answer: Answer) -> str:
+    """Return what changes, for whom and how sure, in hours and jobs; a change that is not shown is not told as one."""
+    best = answer.best
+    if best is None:
+        return "No candidate can be compared with the present policy."
+    what = f"{best.candidate.policy} ({best.candidate.what})"
+    if best.verdict != GAIN:
+        if best.verdict == HARM:
+            return f"Every candidate is shown to do harm, {what} the least: mean response {_short(best.response)}."
+        return f"No candidate is shown to gain. The nearest is {what}: mean response {_short(best.response)}{_needed(best)}."
+    waits = answer.waits_under(best)
+    sure = f"The mean response changes by {_short(best.response)} over {best.windows} windows."
+    if waits is None:
+        return f"With {what} jobs respond sooner. {sure}"
+    users = user_hours(answer.prepared, waits)
+    less, more = ([hours for hours in users.values() if sign * hours > 0] for sign in (-1, 1))
+    if users:
+        told = f"{len(less):,} users wait {-sum(less):,.0f} h less a week, {len(more):,} wait {sum(more):,.0f} h more"
+    else:
+        told = f"{len(waits.rows):,} jobs wait {waits.fewer_hours:,.0f} h less a week"
+    longer = f"; jobs run {waits.longer_hours:,.0f} h longer, as they share nodes" * (waits.longer_hours > 0.5)
+    return f"With {what} {told}{longer}. {sure}"
+
+
+def beside_record(answer: Answer) -> str:
+    """Return how far the present policy, as it is modelled, is from what the log records."""
+    recorded, present = own_log(answer)
+    if recorded is None:
+        return "The log records no waits: how near the baseline comes to them cannot be checked."
+    if present is None:
+        return f"The log's mean wait is {recorded.mean:,.0f} min; the baseline did not run over the whole log."
+    ratio = f" ({present.mean / recorded.mean:.2f} of it)" if recorded.mean else ""
+    return (
+        f"The log's jobs waited {recorded.mean:,.0f} min (median {recorded.median:,.0f}, p95 {recorded.p95:,.0f}); under the baseline, "
+        f"{answer.present}, they wait {present.mean:,.0f} min{ratio} (median {present.median:,.0f}, p95 {present.p95:,.0f})."
+    )
+
+
+def own_log(answer: Answer) -> tuple[Summary | None, Summary | None]:
+    """Return the waits that the log records, and those of the same jobs in the whole run under the present policy."""
+    whole = answer.prepared.whole
+    if whole is None or not whole.waits_s.size:
+        return summary_of(answer.recorded_s), None
+    known = (
+        np.isfinite(answer.recorded_s) if np.isfinite(answer.recorded_s).any() else np.full(len(whole.waits_s), True)
+    )
+    return summary_of(answer.recorded_s), summary_of(whole.waits_s[known])
+
+
+def brief(answer: Answer) -> Iterator[str]:
+    """Yield all that matters: the headline, the log beside the baseline, a line a candidate, what it hangs on, what to measure."""
+    yield headline(answer)
+    yield beside_record(answer)
+    rows = short_rows(answer)
+    yield from align(rows, range(2, 4))
+    if answer.swings:
+        yield f"Hangs most on: {_hangs(answer.swings[:1])}"
+    if answer.measure:
+        one, other, _ = answer.measure[0]
+        yield f"Measure next: {one} beside {other}"
+
+
+def short_rows(answer: Answer) -> list[list[str]]:
+    """Return a line for each candidate below a heading: what can be read at a glance."""
+    rows = [["candidate", "verdict", "response, %", "wait less, h a week", "who pays"]]
+    for one in answer.compared:
+        waits = answer.waits_under(one)
+        name = f"{one.candidate.policy}, {one.contention}" if one.candidate.shares else one.candidate.policy
+        hours = "-" if waits is None else f"{waits.fewer_hours:+,.0f}"
+        rows.append([name, one.verdict + _of_windows(one, answer), _cell(one.response), hours, _payer_names(one)])
+    return rows
+
+
+def _payer_names(one: Compared) -> str:
+    who = [payer.name for payer in one.classes] + [payer.name for payer in one.users]
+    more = f" and {len(who) - _NAMED} more" * (len(who) > _NAMED)
+    return f"{', '.join(who[:_NAMED])}{more}" or "-"
 
 
 def paragraph(answer: Answer) -> str:
@@ -249,45 +329,27 @@ def conditions(answer: Answer) -> Iterator[str]:
 
 def text(answer: Answer) -> str:
     """Return all of an answer for a terminal."""
-    parts = [printable(paragraph(answer))]
+    parts = [*map(printable, brief(answer)), "", "In full", printable(paragraph(answer))]
     for table in tables(answer):
         parts += ["", table.caption, *align(table.rows, range(table.first, table.last))]
     return "\n".join([*parts, "", "Assumptions", *(f"- {printable(each)}" for each in conditions(answer))]) + "\n"
 
 
-def page(answer: Answer) -> Page:
-    """Return all of an answer as a page."""
-    sections = [
-        Section(table.caption.partition(":")[0], [Table(table.caption, table.rows[0], table.rows[1:])])
-        for table in tables(answer)
-    ]
-    for contention in answer.prepared.hardware:
-        found = [(one.candidate.policy, one.response) for one in answer.compared if one.contention == contention]
-        known = [(policy, change) for policy, change in found if change is not None]
-        if known:
-            title = f"Mean response, change against {answer.present} ({contention}); intervals as in the table"
-            sections[0] = Section(sections[0].title, [*sections[0].blocks, change_bars(title, known)])
-    assumed = Section("Assumptions", [Paragraph(each) for each in conditions(answer)])
-    return Page("What if", [Paragraph(paragraph(answer))], [*sections, assumed])
-
-
 def _candidates(answer: Answer) -> AnswerTable:
     caption = f"Candidates: change against {answer.present}, %, over windows; later: % of jobs, beyond chance; {_TOGETHER} of a column"
     rows = [["policy", "contention", "verdict", *FIGURES.values(), "later", "shared, %", "who pays"]]
-    for one in answer.compared:
-        who = [payer.name for payer in one.classes] + [payer.name for payer in one.users]
-        more = f" and {len(who) - _NAMED} more" * (len(who) > _NAMED)
-        rows.append(
-            [
-                one.candidate.policy,
-                one.contention if one.candidate.shares else "-",
-                one.verdict + _of_windows(one, answer),
-                *(_cell(one.changes[column]) for column in FIGURES),
-                _cell(one.later),
-                f"{one.shared:.0f}",
-                f"{', '.join(who[:_NAMED])}{more}" or "-",
-            ]
-        )
+    rows += [
+        [
+            one.candidate.policy,
+            one.contention if one.candidate.shares else "-",
+            one.verdict + _of_windows(one, answer),
+            *(_cell(one.changes[column]) for column in FIGURES),
+            _cell(one.later),
+            f"{one.shared:.0f}",
+            _payer_names(one),
+        ]
+        for one in answer.compared
+    ]
     return AnswerTable(caption, rows, 3, 5 + len(FIGURES))
 
 
@@ -300,7 +362,11 @@ def _cell(found: Interval | None) -> str:
 
 def as_dict(answer: Answer) -> dict[str, Any]:
     """Return all of an answer as plain values."""
+    recorded, present = (None if each is None else each._asdict() for each in own_log(answer))
     return {
+        "headline": headline(answer),
+        "recorded_wait_min": recorded,
+        "present_wait_min": present,
         "paragraph": paragraph(answer),
         "present": answer.present,
         "windows": answer.windows,
@@ -314,7 +380,8 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                 "shares": one.candidate.shares,
                 "verdict": one.verdict,
                 "windows": one.windows,
-                "change_percent": {column: plain(found) for column, found in one.changes.items()},
+                "change_percent": {column: plain(change) for column, change in one.changes.items()},
+                "fewer_wait_hours_a_week": None if (found := answer.waits_under(one)) is None else found.fewer_hours,
                 "windows_needed": one.needed if math.isfinite(one.needed) else None,
                 "later_percent": plain(one.later),
                 "shared_percent": one.shared,

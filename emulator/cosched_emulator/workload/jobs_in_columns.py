@@ -250,6 +250,9 @@ class Jobs(Sequence[WorkloadJob]):
     self_slowdown: Column[SelfSlowdown | None]
     profile: Column[Profile | None]
     partitions: Column[tuple[str, ...]]
+    qos: Column[str]
+    queue: Column[int]
+    partition: Column[int]
     after: Column[tuple[tuple[str, int], ...]]
     cancel_us: Column[int | None]
     logged_us: Column[int | None]  # run time before it was cut to the estimate; no part of a job

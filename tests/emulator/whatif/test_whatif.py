@@ -24,7 +24,8 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.page.document import Bars, write_page
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
-from cosched_emulator.whatif.answer_text import page, paragraph, text
+from cosched_emulator.whatif.answer_page import page
+from cosched_emulator.whatif.answer_text import paragraph, text
 from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
 from cosched_emulator.whatif.measures import WAITS, of_jobs, of_neighbours, of_users
 from cosched_emulator.whatif.question import (
@@ -152,7 +153,10 @@ def test_what_the_answer_hangs_on_says_no_more_than_its_rows(prepared: Prepared)
     assert "No gain is shown any more where more jobs bound by disk (M2) (formula)." in words
     alone = answer(prepared, made_up(prepared, {**steady, **moved}))
     assert "The answer hangs most on whether more jobs bound by disk" in paragraph(alone)
-    (bars,) = [block for section in page(found).sections for block in section.blocks if isinstance(block, Bars)]
+    shown = [block for section in page(found).sections for block in section.blocks if isinstance(block, Bars)]
+    tornado, bars = shown
+    assert [*tornado.means] == [swing.response.mean for swing in found.swings if swing.response]
+    assert tornado.zero == pytest.approx(found.swings[0].before.mean if found.swings[0].before else 0)
     assert [(bars.lows, bars.highs)] == [
         ([one.response.low], [one.response.high]) for one in found.compared if one.response
     ]
@@ -538,8 +542,8 @@ def test_names_of_the_log_do_not_drive_the_terminal(prepared: Prepared) -> None:
     shown = text(answer(named, made_up(named, responses, **pairs)))
     assert all(line.isprintable() for line in shown.split("\n"))
     assert (
-        shown.count("\\u001b]0;gone\\u0007\\u202e") == 4
-    )  # in the sentences of who pays and what to measure, and in both tables
+        shown.count("\\u001b]0;gone\\u0007\\u202e") == 6
+    )  # in the ten lines, in the sentences of who pays and what to measure, and in both tables
 
 
 # ---------------------------------------------------------------- the page
@@ -558,9 +562,11 @@ def test_the_page_opens_without_a_request_and_names_are_text(prepared: Prepared,
     with browser(tmp_path / "profile") as chromium:
         chromium.open(tmp_path / "page.html")
         assert (
-            chromium.run("document.querySelector('main p').textContent").count("lomarc-r shortens the mean response")
-            == 1
+            chromium.run("document.querySelector('main').textContent").count("lomarc-r shortens the mean response") == 1
         )
+        assert "With lomarc-r" in chromium.run("document.querySelector('main p.headline').textContent")
+        assert chromium.run("document.querySelectorAll('td.good').length") == 1
+        assert chromium.run("document.querySelectorAll('td.bad').length") == 1
         assert EVIL in chromium.run("document.querySelector('main').textContent")
         assert chromium.run("document.querySelectorAll('svg[aria-label]').length") == 1
         assert chromium.requests == [(tmp_path / "page.html").as_uri()]

@@ -17,7 +17,7 @@ from cosched_emulator import simulate
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.sacct import sacct_jobs as said
-from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
+from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump, kept_names
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError
@@ -111,6 +111,8 @@ def test_an_anonymous_log_names_nobody(tmp_path: Path) -> None:
     out = tmp_path / "out"
     import_dump(str(DUMPS / "sacct-all-states.txt"), out, ImportOptions(anonymous=True))
     assert sorted(path.name for path in out.iterdir()) == ["jobs.csv", "scenario.toml", "trace.swf"]
+    kept = kept_names(out).read_text().splitlines()
+    assert {"user,1,ua", "name,1,solve"} & {*kept}
     text = "".join(path.read_text() for path in out.iterdir())
     for word in ("ua", "ub", "proj1", "solve", "mesh", "shr", "sbatch", "17954", "n1\n", "2026"):
         assert word not in text.split(), word

@@ -1,8 +1,8 @@
 """A folder with a log from a dump: ``trace.swf``, ``jobs.csv``, ``names.csv`` and ``scenario.toml``, as the Slurm driver records it.
 
-Users, names and partitions are numbers in the log; ``names.csv`` says who they are. An anonymous log has no such file, nor
-Slurm's numbers of jobs, nor the day. ``jobs.csv`` has the processes of each job on a node, and columns for annotations of
-applications and users to be added.
+Users, names and partitions are numbers in the log; ``names.csv`` says who they are. An anonymous log has that file beside its
+folder, and neither Slurm's numbers of jobs nor the day. ``jobs.csv`` has the processes of each job on a node, and columns for
+annotations of applications and users to be added.
 """
 
 from __future__ import annotations
@@ -157,7 +157,11 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
         sharing_of(ran, machine.wholly, options.threads_per_core, options.memory_mb),
         tuple(untold),
         {**found.counts, **guessed},
-        (*found.remarks, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,))),
+        (
+            *found.remarks,
+            *(() if dump.has_zone or options.time_zone else (_NO_ZONE,)),
+            *((f"who is who, not to be given away: {kept_names(Path(out))}",) if options.anonymous else ()),
+        ),
         told,
     )
     shape = "nodes" if machine.whole >= _MOSTLY else "threads"
@@ -223,13 +227,18 @@ def _write(
     if report.differ:
         parts[MACHINE] = [*(site.machine if site is not None and report.told else _machine(report))]
     make_folder(folder)
-    if not options.anonymous:
-        with new_text_file(folder / NAMES, force=options.force) as stream:
-            stream.write("kind,number,name\n")
-            stream.writelines(f"{kind},{number},{encoded(name)}\n" for (kind, name), number in names.known.items())
+    own = kept_names(folder) if options.anonymous else folder / NAMES
+    with new_text_file(own, force=options.force) as stream:
+        stream.write("kind,number,name\n")
+        stream.writelines(f"{kind},{number},{encoded(name)}\n" for (kind, name), number in names.known.items())
     for name, lines in parts.items():
         with new_text_file(folder / name, force=options.force) as stream:
             stream.writelines(f"{line}\n" for line in lines)
+
+
+def kept_names(folder: Path) -> Path:
+    """Return the file that says who the numbers of an anonymous log are: beside its folder, which may be given away."""
+    return folder.parent / f"{folder.name}-{NAMES}"
 
 
 def _scenario(

@@ -355,3 +355,18 @@ def _find_flaw(fields: list[bytes]) -> Flaw | None:
 def _is_part(fields: list[bytes]) -> bool:
     status = fields[SwfField.STATUS]
     return _NUMBER.fullmatch(status) is not None and float(status) in PART_STATUS
+
+
+def recorded_waits(file: str) -> dict[int, float]:
+    """Return the wait of each job, by its number, that a log tells, in seconds; nothing of a number that stands in several rows."""
+    lines = read_table(file, skip_bad_rows=True).lines
+    found: dict[int, float] = {}
+    twice = set()
+    for _, rows in lines.blocks():
+        for row in rows:
+            fields = row.split(None, _WAIT + 1)
+            number, wait_s = int(float(fields[SwfField.NUMBER])), float(fields[_WAIT])
+            if number in found:
+                twice.add(number)
+            found[number] = wait_s
+    return {number: wait_s for number, wait_s in found.items() if wait_s >= 0 and number not in twice}

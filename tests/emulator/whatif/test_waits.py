@@ -1,0 +1,43 @@
+"""Waits in hours and jobs: only jobs that count, each in one group, and what the log records of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.emulator.whatif.test_whatif import asked
+
+from cosched_emulator.whatif.measures import RESPONSES, WAITS
+from cosched_emulator.whatif.waits import by_week, groups_of, size_map, user_hours, waits_of
+from cosched_emulator.workload.swf.swf_table import recorded_waits
+
+
+def test_hours_jobs_and_groups_are_those_of_the_jobs_that_count(tmp_path: Path) -> None:
+    """Two windows of 80 jobs that count each; half a minute less for each job, whose runs are a second longer."""
+    prepared = asked(tmp_path)
+    counted, recorded_s = prepared.window_jobs - 20, np.arange(400.0)
+    present = [{WAITS: [60.0] * counted, RESPONSES: [100.0] * counted} for _ in range(2)]
+    candidate = [{WAITS: [30.0] * counted, RESPONSES: [71.0] * counted} for _ in range(2)]
+    found = waits_of(prepared, recorded_s, dict(enumerate(candidate, 1)), dict(enumerate(present, 1)))
+    assert found is not None
+    assert found.rows.tolist() == [*range(10, 90), *range(110, 190)]
+    assert found.recorded_s.tolist() == found.rows.tolist()
+    assert found.fewer_hours * found.weeks == pytest.approx(160 * 30 / 3600)
+    assert found.longer_hours * found.weeks == pytest.approx(160 / 3600)
+    users = user_hours(prepared, found)
+    assert sum(users.values()) == pytest.approx(-found.fewer_hours)
+    assert len(users) == 5
+    ((kind, groups),) = groups_of(prepared, found)
+    assert (kind, sum(group.jobs for group in groups), {group.candidate for group in groups}) == ("user", 160, {0.5})
+    cells = [cell for row in size_map(prepared, found) for cell in row if cell is not None]
+    weeks, found_weeks = by_week(prepared, found)
+    assert (weeks.tolist(), [week.jobs for week in found_weeks]) == ([1], [160])
+    assert (sum(cell.jobs for cell in cells), {cell.present for cell in cells}) == (160, {1.0})
+
+
+def test_the_waits_that_a_log_records_are_read_by_number(tmp_path: Path) -> None:
+    rows = [(1, 5), (2, -1), (3, 0), (4, 7), (4, 8)]
+    lines = [f"{number} {at} {wait} 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1" for at, (number, wait) in enumerate(rows)]
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
+    assert recorded_waits(str(tmp_path / "log.swf")) == {1: 5, 3: 0}
