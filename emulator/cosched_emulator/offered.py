@@ -19,7 +19,7 @@ CONTENTION: Final = ("bandwidth", "lomarc", "statistical", "pairs", "composite",
 
 # Settings of a scenario: `scenario.sections` says what each does.
 CLOCK_MODES: Final = ("virtual", "scaled", "real")
-ESTIMATES: Final = ("exact", "f-model", "day", "predicted")
+ESTIMATES: Final = ("exact", "f-model", "day", "halfway", "predicted")
 KNOWLEDGE: Final = ("exact", "unknown")
 USAGE_KNOWLEDGE: Final = (*KNOWLEDGE, "shuffled", "inverted")
 LIMITS: Final = ("estimate", "none")

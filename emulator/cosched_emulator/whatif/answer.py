@@ -133,7 +133,7 @@ def best_of(compared: Iterable[Compared]) -> dict[str, Candidate]:
 
 def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
     """Compare all candidates with the present policy; verdicts hold together, whatever their number."""
-    runs = _Runs(result)
+    runs = _Runs(prepared, result)
     found = [
         _compared(prepared, candidate, contention, runs)
         for contention in prepared.hardware
@@ -157,7 +157,7 @@ def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
 def answer(prepared: Prepared, result: StudyResult) -> Answer:
     """Return the answer from a study of `study_of` that is done, wholly or in part."""
     compared = compare(prepared, result)
-    runs = _Runs(result)
+    runs = _Runs(prepared, result)
     best = best_of(compared)
     swings = [swing for found in changes_of(prepared, best) if (swing := _swing(prepared, runs, *found)).moved]
     befores = [*dict.fromkeys(swing.before for swing in swings)]  # one for each way of contention, but for lost runs
@@ -215,13 +215,15 @@ def _without_runs(
 
 
 class _Runs:
-    """The rows of a study by place and policy."""
+    """The rows of a study by place and policy; those of a lever are at the place of the present policy, under its name."""
 
-    def __init__(self, result: StudyResult) -> None:
+    def __init__(self, prepared: Prepared, result: StudyResult) -> None:
         self._rows: dict[tuple[Place, str], dict[int, Row]] = {}
         for row in result.rows:
-            place = Place(row["hardware"], row["belief"], row["variant"])
-            self._rows.setdefault((place, row["policy"]), {})[int(row["workload"][1:])] = row
+            place, policy = Place(row["hardware"], row["belief"], row["variant"]), row["policy"]
+            if place.variant in prepared.levers:
+                place, policy = prepared.place(FORMULA), place.variant
+            self._rows.setdefault((place, policy), {})[int(row["workload"][1:])] = row
 
     def windows(self, place: Place, policy: str) -> Windows:
         """Return the rows of a policy there, by window."""

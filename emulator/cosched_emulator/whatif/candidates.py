@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 
 FORMULA, PAIRS, BANDWIDTH = "formula", "pairs", "bandwidth"  # ways in which jobs that share a node slow each other down
 GUESTS: Final = "guests"  # what an add-on beside a site's own scheduler does
 ALONE: Final = ("shape=nodes",)  # settings with which a policy gives each job nodes of its own
 
 
+# Of a scenario and a folder for files: the sections that a lever changes; None: the site has no facts that it could change.
+Lever: TypeAlias = Callable[[Mapping[str, Any], Path], Mapping[str, Any] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy that might take the present one's place."""
+    """A policy that might take the present one's place, or a lever: what a site can change under its present policy."""
 
     policy: str
     what: str  # for people
     contention: str = FORMULA  # under which of them it is run
     shares: bool = False  # nodes are shared by its decision; else it has the present policy's shape
+    lever: Lever | None = None
+
+
+def _halfway(_site: Mapping[str, Any], _folder: Path) -> Mapping[str, Any]:
+    return {"workload": {"estimates": "halfway"}}
+
+
+def _more_nodes(site: Mapping[str, Any], _folder: Path) -> Mapping[str, Any] | None:
+    nodes = site["cluster"].get("nodes")
+    return None if nodes is None else {"cluster": {"nodes": math.ceil(nodes * 1.1)}}
+
+
+def _throttles(site: Mapping[str, Any], folder: Path) -> Mapping[str, Any] | None:
+    """Return the annotations with array throttles (``at_once``) doubled, where some are a CSV's."""
+    file = str(site["workload"].get("annotations") or "")
+    if not file.endswith(".csv"):
+        return None
+    with open(file, encoding="utf-8", newline="") as stream:
+        rows = [*csv.DictReader(stream)]
+    throttled = [row for row in rows if int(row.get("at_once") or 0)]
+    if not throttled:
+        return None
+    for row in throttled:
+        row["at_once"] = str(2 * int(row["at_once"]))
+    make_folder(folder)
+    target = folder / "throttles.csv"
+    with new_text_file(target, force=True) as out:
+        table = csv.DictWriter(out, [*rows[0]], lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    return {"workload": {"annotations": str(target)}}
 
 
 CANDIDATES: Final = (
@@ -32,6 +72,17 @@ CANDIDATES: Final = (
     Candidate("lct", "LessConsume Threshold of the RUA paper", BANDWIDTH, shares=True),
     Candidate("co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True),
 )
+LEVERS: Final = (
+    Candidate("estimates halfway", "estimates halfway between what users ask for and the run time", lever=_halfway),
+    Candidate("nodes + 10 %", "a tenth more nodes", lever=_more_nodes),
+    Candidate("throttles x 2", "twice as many tasks of an array at a time", lever=_throttles),
+)
+
+
+def levers_of(site: Mapping[str, Any], folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the sections of each lever for which the site has facts."""
+    made = {one.policy: one.lever(site, folder) for one in LEVERS if one.lever is not None}
+    return {name: sections for name, sections in made.items() if sections is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from cosched_emulator.whatif.candidates import (
     CONTENTIONS,
     DEFAULT_SCALE,
     FORMULA,
+    LEVERS,
     LOGGED,
     PAIRS,
     SHAKES,
@@ -40,18 +41,18 @@ from cosched_emulator.whatif.candidates import (
     Change,
     Place,
     Scale,
+    levers_of,
 )
 from cosched_emulator.whatif.measures import MEASURES, OF_JOBS
 from cosched_emulator.whatif.warm import WHOLE, WholeRun, warm_window
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.sacct.sacct_log import assumptions_of, sharing_in
+from cosched_emulator.workload.sacct.sacct_log import assumptions_of, names_beside, sharing_in
 from cosched_emulator.workload.side_files.annotations import FLAGS, Annotations, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.draws import uniform
-from cosched_hwmodel.text_formats import decoded
 from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -63,7 +64,6 @@ _MISSING: Final = {
 _DRAWS: Final = range(2, 9)  # tried for another draw than the first: a table of two programs may be drawn alike
 _PROGRAMS: Final = "programs-{draw}.csv"  # in the study's folder: which jobs are which programs of a table
 _WINDOWS: Final = "windows"  # beside it: a log for each
-_NAMES: Final = "names.csv"  # beside an imported log
 # Sections of a site; the others are named
 _TAKEN: Final = ("seed", "cluster", "workload", "truth", "belief", "preemption")
 _TAKEN_OF_TRUTH: Final = ("composition", "pairs")  # the ways of contention have the rest
@@ -116,6 +116,7 @@ class Prepared:
     # Another draw of which job is which program; None: nothing is drawn, or nothing else can be
     other_programs: str | None
     by_cores: frozenset[str]  # ways of contention in which jobs share nodes by cores today
+    levers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # sections that each changes, by name
     names: Mapping[str, str] = field(default_factory=dict)  # number of a program or user -> its name, for people
     whole: WholeRun | None = None  # the present policy over the whole log; None: windows start on an empty machine
 
@@ -214,13 +215,9 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         if wanted:
             hardware[name] = _hardware(name, question, log, folder, notes, said)
     by_cores = frozenset(name for name, sections in hardware.items() if _by_cores(question, sections, notes, name))
-    if "shape=nodes" not in question.of_others and any(
-        item.threads_per_core > 1 for item in _machine(hardware[FORMULA])
-    ):
-        notes.append(
-            f"{FORMULA}: today a job takes any free hardware threads, so two jobs may meet on a core by chance"
-        )
-    reasons = [(candidate, _why_not(candidate, question, hardware)) for candidate in CANDIDATES]
+    notes += _by_chance(question, hardware)
+    levers = levers_of({"workload": base["workload"], "cluster": hardware[FORMULA]["cluster"]}, folder)
+    reasons = [(one, _why_not(one, question, hardware, levers)) for one in (*CANDIDATES, *LEVERS)]
     return Prepared(
         question,
         log,
@@ -235,8 +232,16 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         tuple(notes),
         _other_programs(question, log, folder, said, hardware),
         by_cores,
-        _names_beside(str(workload["swf"])),
+        levers,
+        names_beside(str(workload["swf"])),
     )
+
+
+def _by_chance(question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a note where jobs may share cores today, too."""
+    by_threads = any(item.threads_per_core > 1 for item in _machine(hardware[FORMULA]))
+    if by_threads and "shape=nodes" not in question.of_others:
+        yield f"{FORMULA}: today a job takes any free hardware threads, so two jobs may meet on a core by chance"
 
 
 def _draws(contention: str, question: Question, said: Annotations | None) -> bool:
@@ -348,8 +353,15 @@ def _names_machine(question: Question) -> bool:
     return bool(cluster.keys() - {"nodes", "processors", "preset"}) or cluster.get("preset", SHAPE) != SHAPE
 
 
-def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> str:
+def _why_not(
+    candidate: Candidate,
+    question: Question,
+    hardware: Mapping[str, Mapping[str, Any]],
+    levers: Mapping[str, Mapping[str, Any]],
+) -> str:
     """Return why a candidate cannot be run; empty if it can."""
+    if candidate.lever is not None:
+        return "" if candidate.policy in levers else "the site has no facts that it could change"
     if not candidate.shares and choose(candidate.policy, question.of_others).settings == question.present.settings:
         return "it is the present policy"
     if candidate.contention not in hardware:
@@ -409,24 +421,6 @@ def _other_programs(
     return None
 
 
-def _names_beside(log: str) -> dict[str, str]:
-    """Return the names of an imported log's programs and users."""
-    file = Path(log).parent / _NAMES
-    try:
-        with open(file, encoding="utf-8", newline="") as stream:
-            rows = [*csv.reader(stream)]
-    except OSError:
-        return {}
-    named = {("name", "program"), ("user", "user")}
-    return {
-        f"{what} {row[1]}": decoded(row[2])
-        for row in rows[1:]
-        if len(row) == 3
-        for kind, what in named
-        if row[0] == kind
-    }
-
-
 # ---------------------------------------------------------------- studies
 
 
@@ -439,11 +433,13 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
             hardware[place.hardware] = _changed(prepared, place, change)
     beliefs = {TOLD: {}, **{place.belief: change.sections for place, change, _ in changed if change.axis == "beliefs"}}
     variants = {place.variant: _shape(place) for place in map(prepared.place, prepared.hardware)}
+    variants |= {name: {**sections, **_shape(prepared.place(FORMULA))} for name, sections in prepared.levers.items()}
     for place, change, _ in changed:
         if change.axis == "variants":
             variants[place.variant] = {**change.sections, **_shape(place)}
     runs = [
         *_first_runs(prepared),
+        *_lever_runs(prepared),
         *chain(*(_changed_runs(prepared, place, change, one) for place, change, one in changed)),
     ]
     table = {
@@ -508,13 +504,15 @@ def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
         "set": list(question.settings or (ALONE if question.policy is None else ())),
     }
     for candidate in prepared.candidates:
+        if candidate.lever is not None:
+            continue
         own = () if candidate.shares else question.of_others
         yield {"name": candidate.policy, "policy": candidate.policy, "set": list(own)}
 
 
 def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
     for contention in prepared.hardware:
-        own = [candidate.policy for candidate in prepared.candidates if candidate.contention == contention]
+        own = [one.policy for one in prepared.candidates if one.contention == contention and one.lever is None]
         place = prepared.place(contention)
         yield {
             "hardware": [contention],
@@ -522,6 +520,13 @@ def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
             "variants": [place.variant],
             "policies": [PRESENT, *own],
         }
+
+
+def _lever_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
+    """Yield the runs of the present policy in which the site changes something."""
+    place = prepared.place(FORMULA)
+    for name in prepared.levers:
+        yield {"hardware": [FORMULA], "beliefs": [place.belief], "variants": [name], "policies": [PRESENT]}
 
 
 def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: Candidate) -> Iterator[dict[str, Any]]:

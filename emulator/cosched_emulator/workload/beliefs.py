@@ -35,8 +35,8 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
 
     ``exact``: the run time. ``f-model``: run time x (1 + U x ``factor``) with U uniform in [0, 1), drawn for each job by
     its `source_id`. ``day``: a day for each job, as where all users give the longest time allowed; or the run time, if that
-    is longer. ``predicted``: the mean of the user's last two run times that are known by then, as `predicted_us` says; limits
-    stay.
+    is longer. ``halfway``: the mean of the run time and the source's estimate. ``predicted``: the mean of the user's last two run
+    times that are known by then, as `predicted_us` says; limits stay.
     """
     jobs = columns_of(workload.jobs)
     run_us = jobs.run_us.array
@@ -45,6 +45,8 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
         return workload._replace(jobs=jobs, notes=(*workload.notes, "estimates: predicted, limits as they were"))
     if model == "day":
         estimate_us = Numbers(np.maximum(run_us, DAY_US))
+    elif model == "halfway":
+        estimate_us = Numbers(run_us + (jobs.estimate_us.array - run_us) // 2)
     else:
         # Only the extra part is rounded, so that the estimate is never below the run time.
         used = 0.0 if model == "exact" else factor

@@ -26,7 +26,7 @@ from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
 from cosched_emulator.whatif.answer_page import page
 from cosched_emulator.whatif.answer_text import paragraph, text
-from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
+from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, LOGGED, Scale
 from cosched_emulator.whatif.measures import WAITS, of_jobs, of_neighbours, of_users
 from cosched_emulator.whatif.question import (
     PRESENT,
@@ -219,12 +219,12 @@ def test_the_second_plan_has_all_runs_of_the_first(prepared: Prepared) -> None:
     first = study_of(prepared)
     second = study_of(prepared, {FORMULA: next(one for one in CANDIDATES if one.policy == "lomarc-r")})
     assert {cell.key for cell in first.runs} < {cell.key for cell in second.runs}
-    assert len(first.cells) == 4 * (1 + len(_POLICIES))
+    assert len(first.cells) == 4 * (1 + len(_POLICIES) + len(prepared.levers))
 
 
 def test_a_new_candidate_is_one_line(prepared: Prepared) -> None:
     """Every candidate is run under its contention, or the answer says why not."""
-    left = {candidate.policy for candidate, _ in prepared.left_out}
+    left = {candidate.policy for candidate, _ in prepared.left_out if candidate.lever is None}
     run = {cell.policy for cell in study_of(prepared).cells}
     assert {one.policy for one in CANDIDATES} == (run - {PRESENT}) | left
     assert left == {"easy", "co-execution-easy", "lct"}
@@ -247,7 +247,7 @@ def test_candidates_give_jobs_the_nodes_that_they_get_today(
     found = prepare_question(Question({"workload": {"swf": str(log)}}, policy, settings), tmp_path)
     plan = study_of(found)
     shapes = {cell.policy: cell.settings["shape"]["name"] for cell in plan.cells}
-    assert {shapes[one.policy] for one in found.candidates if not one.shares} == {shape}
+    assert {shapes[one.policy] for one in found.candidates if not one.shares and one.lever is None} == {shape}
     assert shapes[PRESENT] == shape
     same = {candidate.policy for candidate, reason in found.left_out if reason == "it is the present policy"}
     assert same == ({left_out} if left_out else set())
@@ -328,7 +328,9 @@ def test_a_window_starts_from_the_jobs_that_run_and_wait_there(tmp_path: Path) -
     whole = WholeRun(run.jobs.wait_s, run.jobs.response_s)
     means = {}
     for name, prepared in (("cold", cold), ("warm", with_whole(cold, whole))):
-        cells = [cell for cell in study_of(prepared).cells if cell.policy == PRESENT]
+        cells = [
+            cell for cell in study_of(prepared).cells if (cell.policy, cell.names["variants"]) == (PRESENT, LOGGED)
+        ]
         found = [simulate(cell.scenario, "easy", settings=["shape=nodes"]) for cell in cells]
         waits = [of_jobs(each)[WAITS] for each in found]
         assert [len(each) for each in waits] == [160] * 6  # of 200: the margins do not count
@@ -514,7 +516,7 @@ def test_a_site_of_nodes_that_differ_is_asked_with_what_was_guessed_of_it(tmp_pa
     other, _ = site_of(str(tmp_path / "site" / "scenario.toml"), {})
     other["cluster"] = {"nodes": 40, "preset": "1x128x1"}
     assert guess not in prepare_question(Question(other, policy), tmp_path / "other").assumptions
-    assert {one.policy for one in found.candidates} == {"sjbf", "conservative"}
+    assert {one.policy for one in found.candidates} == {"sjbf", "conservative", "estimates halfway"}
     file = tmp_path / "site" / "machine.toml"
     file.write_text(file.read_text().replace('x1"', 'x2"'))
     shared = prepare_question(Question(sections, policy), tmp_path / "out")

@@ -7,6 +7,7 @@ annotations of applications and users to be added.
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ from cosched_emulator.workload.sacct.sacct_sharing import Sharing, sharing_of
 from cosched_emulator.workload.sacct.site_facts import Facts, read_facts
 from cosched_emulator.workload.sacct.site_scenario import COLUMNS, SiteScenario, site_scenario
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
-from cosched_hwmodel.text_formats import encoded
+from cosched_hwmodel.text_formats import decoded, encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import nearest_layout
 from cosched_plugin.common.sacct_dump import read_dump
@@ -280,6 +281,24 @@ def _machine(report: ImportReport) -> Iterator[str]:
     yield f"# Guessed from where jobs ran, as said in {SCENARIO}. A preset is sockets x cores x threads of a core."
     for nodes, cores in report.classes:
         yield from ("", "[[nodes]]", f"count = {nodes}  # guessed", f'preset = "1x{cores}x1"  # guessed')
+
+
+def names_beside(log: str) -> dict[str, str]:
+    """Return the names of an imported log's programs and users."""
+    file = Path(log).parent / NAMES
+    try:
+        with open(file, encoding="utf-8", newline="") as stream:
+            rows = [*csv.reader(stream)]
+    except OSError:
+        return {}
+    named = {("name", "program"), ("user", "user")}
+    return {
+        f"{what} {row[1]}": decoded(row[2])
+        for row in rows[1:]
+        if len(row) == 3
+        for kind, what in named
+        if row[0] == kind
+    }
 
 
 def assumptions_of(log: str, nodes: int, cores: int) -> Iterator[str]:
