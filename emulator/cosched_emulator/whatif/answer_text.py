@@ -12,7 +12,7 @@ from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
 from cosched_emulator.whatif.candidates import CHANGES, CONTENTIONS
-from cosched_emulator.whatif.waits import Summary, summary_of, user_hours
+from cosched_emulator.whatif.waits import Summary, Waits, summary_of, user_hours
 from cosched_terminal.console import align, printable
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
@@ -41,7 +41,17 @@ def headline(answer: Answer) -> str:
     else:
         told = f"{len(waits.rows):,} jobs wait {waits.fewer_hours:,.0f} h less a week"
     longer = f"; jobs run {waits.longer_hours:,.0f} h longer, as they share nodes" * (waits.longer_hours > 0.5)
-    return f"With {what} {told}{longer}. {sure}"
+    return f"With {what} {told}{longer}. {sure}{_beware(answer, waits)}"
+
+
+def _beware(answer: Answer, waits: Waits) -> str:
+    """Return a warning where the baseline is further from the record than the candidate from it, in ratios of mean waits."""
+    recorded, present = own_log(answer)
+    means = [float(np.nanmean(each)) for each in (waits.candidate_s, waits.present_s)]
+    if recorded is None or present is None or not all((recorded.mean, present.mean, *means)):
+        return ""
+    near = abs(math.log(means[0] / means[1])) < abs(math.log(present.mean / recorded.mean))
+    return " Beware: the baseline is further from the log's own waits than this is from the baseline." * near
 
 
 def beside_record(answer: Answer) -> str:

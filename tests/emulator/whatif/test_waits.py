@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -12,9 +13,11 @@ from tests.emulator.whatif.test_whatif import asked, made_up, write_log
 
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, RESPONSE, answer
+from cosched_emulator.whatif.answer_text import headline
 from cosched_emulator.whatif.measures import RESPONSES, WAITS
 from cosched_emulator.whatif.question import PRESENT, Question, prepare_question, study_of
 from cosched_emulator.whatif.waits import by_week, groups_of, size_map, user_hours, waits_of
+from cosched_emulator.whatif.warm import WholeRun
 from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.swf.swf_table import recorded_waits
 
@@ -47,6 +50,23 @@ def test_the_waits_that_a_log_records_are_read_by_number(tmp_path: Path) -> None
     lines = [f"{number} {at} {wait} 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1" for at, (number, wait) in enumerate(rows)]
     (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
     assert recorded_waits(str(tmp_path / "log.swf")) == {1: 5, 3: 0}
+
+
+@pytest.mark.parametrize(("recorded_s", "warned"), [(600.0, True), (70.0, False)])
+def test_a_gain_smaller_than_the_baseline_is_wrong_has_a_warning(
+    tmp_path: Path, recorded_s: float, warned: bool
+) -> None:
+    prepared = asked(tmp_path)
+    prepared = replace(prepared, whole=WholeRun(np.full(400, 60.0), np.full(400, 100.0)))
+    counted = prepared.window_jobs - 20
+    rows = made_up(prepared, {PRESENT: [100.0] * 4, "sjbf": [70.0, 71.0, 69.0, 70.0]}).rows
+    for row in rows:
+        wait_s = 60.0 if row["policy"] == PRESENT else 30.0
+        row.update({WAITS: [wait_s] * counted, RESPONSES: [wait_s + 40] * counted})
+    found = answer(prepared, cast(StudyResult, SimpleNamespace(rows=rows, failures=())))
+    words = headline(found._replace(recorded_s=np.full(400, recorded_s)))
+    assert "5 users wait" in words
+    assert ("Beware" in words) is warned
 
 
 # ---------------------------------------------------------------- levers
