@@ -170,8 +170,8 @@ def test_a_start_takes_threads_and_memory() -> None:
     running = view.running[3]
     assert (running.job, running.start_us, running.end_us, running.limit_us) == (LIMITED, NOW_US, 1150, 200)
     assert view.note(2, "seen") == 3  # notes stay after the start
-    assert view.memory_at(1149) == [16, 16, 0]
-    assert view.memory_at(1150) == [16, 16, 8]
+    assert list(view.memory_at(1149)) == [16, 16, 0]
+    assert list(view.memory_at(1150)) == [16, 16, 8]
 
 
 def test_the_view_is_current_while_deciding() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, each_node, layers_of, none_of, size
+from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, layers_of, none_of, size
 from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.state import Neighbours, State, empty_table
@@ -81,6 +82,8 @@ class View(SlotFacts):
         "_availability",
         "_availability_us",
         "_availability_version",
+        "_counted",
+        "_counted_threads",
         "_left",
         "_left_key",
         "_memory_left",
@@ -95,8 +98,11 @@ class View(SlotFacts):
         self._availability_version = -1
         # What running jobs leave of amounts and of memory, by instant: the candidates of a pass ask for the same few.
         self._left: dict[int, Counts] = {}
-        self._memory_left: dict[int, list[int]] = {}
+        self._memory_left: dict[int, Sequence[int]] = {}
         self._left_key: object = None
+        # The set of free threads that was counted last: 128 layers take as long as the rest of a look at a candidate.
+        self._counted: Layers = ()
+        self._counted_threads = 0
 
     @property
     def now_us(self) -> int:
@@ -302,7 +308,11 @@ class View(SlotFacts):
     def free_threads(self) -> int:
         """Return the number of free threads of the nodes in service."""
         free = self._state.pool.free
-        return free[0].bit_count() if len(free) == 1 else size(free)
+        if len(free) == 1:
+            return free[0].bit_count()
+        if free is not self._counted:
+            self._counted, self._counted_threads = free, size(free)
+        return self._counted_threads
 
     @property
     def in_service(self) -> Layers:
@@ -510,17 +520,22 @@ class View(SlotFacts):
         return thread_counts(layers, self.machine.nodes)
 
     def memory_at(self, instant_us: int) -> Sequence[int]:
-        """Return the free memory of each node at a later instant, by the running jobs; it must not be changed."""
-        if instant_us <= self.now_us:
+        """Return the free memory of each node now, or at a later instant by the running jobs; it must not be changed."""
+        present = instant_us <= self.now_us
+        if present and self.machine.depth == 1:
             return self.free_memory_mb
         self._forget_what_was_left()
-        memory = self._memory_left.get(instant_us)
-        if memory is None:
-            memory = self._memory_left[instant_us] = list(self.free_memory_mb)
-            for running in self._gone_by(instant_us):
-                for node, processes in each_node(running.runs) if running.job.memory_mb else ():
-                    memory[node] += processes * running.job.memory_mb
-        return memory
+        memory = self._memory_left.get(0 if present else instant_us)
+        if memory is not None:
+            return memory
+        left = array("q", self.free_memory_mb)  # numpy reads it as it is; a list of 400 nodes takes it 12 us each time
+        for running in () if present else self._gone_by(instant_us):
+            memory_mb = running.job.memory_mb
+            for first, count, _, processes in running.runs if memory_mb else ():
+                for node in range(first, first + count):
+                    left[node] += processes * memory_mb
+        self._memory_left[0 if present else instant_us] = left
+        return left
 
     def _gone_by(self, at_us: int) -> Iterator[Running]:
         """Yield the jobs on nodes that are expected to have ended by a later instant."""

@@ -87,6 +87,8 @@ class FirstFit(api.Placement):
 
     def __init__(self, *, extend_limit: bool = False) -> None:
         self.extend_limit = extend_limit
+        # A cache: the job whose first place was looked for last, and when that is; at the next event it is mostly near that.
+        self._found = (-1, 0)
 
     @property
     def provides(self) -> api.Needs:
@@ -110,15 +112,22 @@ class FirstFit(api.Placement):
         steps = view.availability()
         low = middle = steps.wide(job.processes)  # where numbers decide, the first step that is wide enough is the one
         high = len(steps)
+        if self._found[0] == job.id:
+            middle = max(low, min(steps.by(self._found[1]), high) - 1)
         found = None
+        near = 1  # steps on, twice as many each time
         while low < high:
             at_us, free = steps[middle]
             offer = self.offer(job, api.snapshot_at(view, at_us, free))
             if offer is None:
                 low = middle + 1
+                middle = min(low + near - 1, (low + high) // 2)
             else:
                 found, high = offer, middle
-            middle = (low + high) // 2
+                middle = max(high - near, (low + high) // 2)
+            near *= 2
+        if found is not None:
+            self._found = (job.id, found.start_us)
         return found
 
     def offer_on(self, job: api.JobSpec, runs: tuple[api.Run, ...], snapshot: api.Snapshot) -> api.Offer:

@@ -71,7 +71,18 @@ class CountedReservation:
 class PlacedReservation:
     """The reservation of any head under any placement: its place at the shadow time, and the machine as it will be then."""
 
-    __slots__ = ("_at_shadow", "_layers", "_placer", "_planned", "_shortens", "_view", "head", "moved", "refused")
+    __slots__ = (
+        "_at_shadow",
+        "_extra",
+        "_layers",
+        "_placer",
+        "_planned",
+        "_shortens",
+        "_view",
+        "head",
+        "moved",
+        "refused",
+    )
 
     def __init__(self, view: api.View, head: api.Offer, placer: api.Placer, *, shortens: bool = False) -> None:
         """``placer`` is asked for the head's place: the context of the pass, where the search must be paid for.
@@ -87,7 +98,7 @@ class PlacedReservation:
         self._take(head)
         steps = view.availability()
         _, free = steps[steps.by(head.start_us) - 1]
-        self._at_shadow = api.snapshot_at(view, head.start_us, free)
+        self._hold_room(api.snapshot_at(view, head.start_us, free))
 
     @property
     def settled(self) -> bool:
@@ -120,15 +131,15 @@ class PlacedReservation:
         """Quick check before the search for places: return the jobs whose start now, on ``free`` threads, might be admitted."""
         if self._shortens:
             return [job for job in jobs if job.processes <= free]
-        return api.short_or_narrow(jobs, free, self.head.start_us - self._view.now_us, self._extra())
+        return api.short_or_narrow(jobs, free, self.head.start_us - self._view.now_us, self._extra)
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
-        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra() or self._shortens
+        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra or self._shortens
 
     def may_hold_each(self, since_us: api.Ints, until_us: api.Floats, threads: api.Ints) -> api.Bools:
         """Return what `may_hold` returns, for each of many."""
-        return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
+        return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra)
 
     def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
@@ -142,7 +153,7 @@ class PlacedReservation:
             self.refused = True
             return False
         self.moved = True
-        self._at_shadow = at_shadow  # without it among the planned jobs: it starts now, and the view will include it
+        self._hold_room(at_shadow)  # without it among the planned jobs: it starts now, and the view will include it
         self._take(head)
         return True
 
@@ -176,9 +187,9 @@ class PlacedReservation:
                     counts.count(job, [api.Run(node, 1, api.ThreadMask(1), 1) for node in api.bits_of(nodes)], -1)
         return counts
 
-    def _extra(self) -> int:
-        """Return how many more threads than the head needs are free at its start."""
-        return api.size(self._at_shadow.free) - self.head.job.processes
+    def _hold_room(self, at_shadow: api.Snapshot) -> None:
+        self._at_shadow = at_shadow
+        self._extra = api.size(at_shadow.free) - self.head.job.processes  # more threads than the head needs then
 
     def _take(self, head: api.Offer) -> None:
         self.head = head
@@ -250,22 +261,29 @@ def start_in_order(context: api.Context, reason: str = "order") -> Generator[api
 
 def backfill_seat(
     job: api.JobSpec, context: api.Context, reservation: Reservation, *, may_join: bool
-) -> api.Seat | None:
-    """Return a seat for ``job`` now that does not delay the reservation; ``may_join``: it might join a running job."""
+) -> api.Seat | bool:
+    """Return a seat for ``job`` now that does not delay the reservation; ``may_join``: it might join a running job.
+
+    Without one, tell whether a like job with a shorter estimate might have one: where no threads suit, none has.
+    """
     view, matching = context.view, context.matching
     now_us = view.now_us
+    offer = None
+    asked = False
     if job.processes <= view.free_threads and reservation.may_hold(now_us, now_us + job.estimate_us, job.processes):
+        asked = True
         snapshot = reservation.with_head(api.snapshot_now(view))
         offer = context.offer(job, snapshot)
         if offer is not None:
             seat = matching.seat(offer, context, reservation)
             elsewhere = reservation.spare(snapshot) if seat is None else None
-            if elsewhere is not None:
-                offer = context.offer(job, elsewhere)
-                seat = None if offer is None else matching.seat(offer, context, reservation)
+            other = None if elsewhere is None else context.offer(job, elsewhere)
+            if other is not None:
+                seat = matching.seat(other, context, reservation)
             if seat is not None:
                 return seat
-    return matching.join(job, context, reservation) if may_join else None
+    joined = matching.join(job, context, reservation) if may_join else None
+    return (offer is not None or not asked) if joined is None else joined
 
 
 def take_seat(seat: api.Seat, reason: str, view: api.View, **facts: object) -> Iterator[api.Action]:
