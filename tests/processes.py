@@ -16,6 +16,7 @@ import pkgutil
 import runpy
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol, TextIO
@@ -320,6 +321,17 @@ def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
     while not happened():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
+
+
+def free_port() -> int:
+    """Return the number of a tcp port that is free, as is the one behind it."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            with suppress(OSError, OverflowError):
+                other.bind(("127.0.0.1", port + 1))
+                return port
 
 
 def is_alive(pid: int) -> bool:

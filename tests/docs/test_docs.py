@@ -13,17 +13,15 @@ import inspect
 import os
 import re
 import shlex
-import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scripts.doc_files import Fence, fences, write_files
-from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_command
+from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, free_port, run_command
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
@@ -100,17 +98,6 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "TMPDIR": temporary,
         "PORT": str(free_port()),
     }
-
-
-def free_port() -> int:
-    """Return the number of a tcp port that is free, as is the one behind it."""
-    while True:
-        with socket.socket() as one, socket.socket() as other:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            with suppress(OSError, OverflowError):
-                other.bind(("127.0.0.1", port + 1))
-                return port
 
 
 def commands_of(fence: Fence) -> list[tuple[str, list[str]]]:

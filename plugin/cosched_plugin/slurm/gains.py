@@ -29,6 +29,7 @@ GAUGES: Final = {
     "pair_node_s": Gauge("guests_pair_node_seconds_total", "Node-seconds with a guest beside another job."),
     "won_node_s": Gauge("guests_won_node_seconds_total", "Node-seconds won by these pairs, by what is believed."),
     "others_lost_s": Gauge("guests_hosts_lost_seconds_total", "Time lost by jobs beside guests, by what is believed."),
+    "guests_lost_s": Gauge("guests_lost_seconds_total", "Time lost by guests, by what is believed."),
     "sooner_s": Gauge(
         "guests_sooner_seconds_total", "By how much, at most, guests began before the start that Slurm had planned."
     ),

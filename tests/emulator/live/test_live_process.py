@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import sqlite3
 import urllib.request
 from contextlib import closing
@@ -12,7 +11,7 @@ from typing import Any, Final
 
 from tests.commands import Commands
 from tests.emulator.submissions import submit_job
-from tests.processes import ended, wait_until
+from tests.processes import ended, free_port, wait_until
 
 from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import CancelJobs, ListJobs, Refused, ShowJobs, ShowStatus, SubmitJob, Target
@@ -34,12 +33,6 @@ def accounting(user: ManagerConnection) -> dict[str, Any]:
 
 def state(user: ManagerConnection, job_id: int) -> str:
     return str(user.result(ShowJobs((Target(job_id),)))["jobs"][0]["state"])
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def test_a_full_disk_refuses_submissions_and_stops_no_job(commands: Commands) -> None:
