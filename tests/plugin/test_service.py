@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -125,9 +126,97 @@ def test_the_units_are_right(unit: Path, tmp_path: Path) -> None:
     if analyse is None:
         pytest.skip("systemd-analyze is not installed")
     copy = tmp_path / unit.name
-    copy.write_text(text.replace(commands[0][0], sys.executable).replace("User=cosched", f"User={os.getuid()}"))
+    copy.write_text(
+        re.sub("^User=.*", f"User={os.getuid()}", text, flags=re.MULTILINE).replace(commands[0][0], sys.executable)
+    )
     checked = subprocess.run([analyse, "verify", str(copy)], capture_output=True, text=True, check=False)
     assert (checked.returncode, checked.stderr) == (0, "")
+    rated = subprocess.run(
+        [analyse, "security", "--offline=true", str(copy)], capture_output=True, text=True, check=True
+    )
+    found = re.search(r"Overall exposure level for \S+: (\d+\.\d+)", rated.stdout)
+    assert found is not None
+    assert float(found[1]) <= 3.0
+
+
+def allowed_calls(unit: Path, analyse: str) -> set[str]:
+    """Return the system calls that the filter of a unit allows; lines are applied in order, and ~ takes away."""
+    told = subprocess.run([analyse, "syscall-filter"], capture_output=True, text=True, check=True).stdout
+    sets = {block.split("\n")[0]: block.split("\n")[1:] for block in told.split("\n\n") if block.startswith("@")}
+
+    def calls(name: str) -> set[str]:
+        if not name.startswith("@"):
+            return {name}
+        lines = [line.strip() for line in sets[name]]
+        return {call for line in lines if line and line[0] != "#" for call in calls(line)}
+
+    allowed = calls("@default")  # an allow-list has it always
+    for line in unit.read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition("=")
+        if key == "SystemCallFilter":
+            named = {call for name in value.lstrip("~").split() for call in calls(name)}
+            allowed = allowed - named if value.startswith("~") else allowed | named
+    return allowed
+
+
+def families(unit: Path) -> set[str]:
+    """Return the families of sockets that a unit allows."""
+    (line,) = [each for each in unit.read_text("utf-8").splitlines() if each.startswith("RestrictAddressFamilies=")]
+    return set(line.partition("=")[2].split())
+
+
+def used(trace: Path) -> tuple[set[str], set[str]]:
+    """Return the system calls and the families of sockets in what strace wrote; what it does before the program is in it, too."""
+    text = trace.read_text(encoding="utf-8", errors="replace")
+    called = set(re.findall(r"^(?:\d+ +)?([a-z_0-9]+)\(", text, re.MULTILINE))
+    return called, set(re.findall(r"\bsocket\((AF_\w+)", text))
+
+
+STRACE, ANALYSE = shutil.which("strace"), shutil.which("systemd-analyze")
+
+
+# Without a systemd that runs: what the programs do is compared with what their units forbid.
+@pytest.mark.skipif(STRACE is None or ANALYSE is None, reason="strace or systemd-analyze is not installed")
+def test_units_forbid_nothing_that_the_programs_call(commands: Commands) -> None:
+    """A manager with users, accounts and estimates, and a scheduler with metrics and a status."""
+    assert STRACE is not None
+    assert ANALYSE is not None
+    folder = commands.folder
+    serve = [
+        "serve", "--nodes", "4", "--clock", "scaled", "--speed", "50", "--users", f"ipc://{folder}/u", "--db", "c.db",
+        "--bind", f"ipc://{folder}/s", "--estimate-starts", "--metrics", "127.0.0.1:0", "--standby",
+    ]  # fmt: skip
+    scheduler = [
+        "serve", "--connect", f"ipc://{folder}/s", "--policy", "lomarc-r", "--standby", "--set-aside", "--metrics",
+        "127.0.0.1:0", "--status", f"ipc://{folder}/status",
+    ]  # fmt: skip
+    programs = {
+        "cosched-manager@.service": ["cosched_emulator", *serve],
+        "cosched-scheduler@.service": ["cosched_plugin", *scheduler],
+    }
+    started = []
+    for unit, command in programs.items():
+        traced = ["strace", "-f", "-qq", "-o", f"{folder}/{unit}.trace", sys.executable, "-m", *command]
+        environment = {**os.environ, **commands.environment}
+        started.append(subprocess.Popen([STRACE, *traced[1:]], cwd=folder, env=environment, stderr=subprocess.PIPE))
+    try:
+        manager = ("--manager", f"ipc://{folder}/u", "--timeout", "60")
+        job = commands.emulator("submit", "-n", "2", "-t", "1", "--run", "5", *manager)
+        assert job.out == "Submitted batch job 1\n"
+        assert commands.emulator("wait", "1", *manager).code == 0
+    finally:
+        for process in reversed(started):
+            for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text("ascii").split():
+                os.kill(int(child), signal.SIGTERM)
+            process.communicate(timeout=60)
+    for unit in programs:
+        path = next(each for each in UNITS if each.name == unit)
+        called, sockets = used(folder / f"{unit}.trace")
+        assert {"openat", "epoll_wait"} <= called
+        # As root alone SQLite gives the files beside a database to its owner.
+        roots = {"fchown"} if os.geteuid() == 0 else set()
+        assert called - allowed_calls(path, ANALYSE) - roots == set()
+        assert sockets - families(path) == set()
 
 
 def test_there_are_units() -> None:
