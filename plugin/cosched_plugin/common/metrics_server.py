@@ -1,4 +1,4 @@
-"""The HTTP server of a page for Prometheus: it serves only GET /metrics, and only on this machine.
+"""The HTTP server of a page for Prometheus: it serves only GET and HEAD of /metrics, and only on this machine.
 
 Loaded where such a server is asked for: Python's own takes a tenth of a scheduler's start.
 """
@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             hurry.cancel()
 
     def do_GET(self) -> None:
-        """Answer with the page."""
+        """Answer with the page, or of HEAD with its head."""
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(404)
             return
@@ -135,15 +135,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
 
     def _refuse(self) -> None:
         self.send_response(405)
-        self.send_header("Allow", "GET")
+        self.send_header("Allow", "GET, HEAD")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Log nothing."""

@@ -380,12 +380,16 @@ def test_only_the_metrics_page_is_served(metrics: MetricsServer) -> None:
     assert head.startswith(b"HTTP/1.0 200 ")
     assert f"Content-Type: {CONTENT_TYPE}".encode() in head
     assert parsed(body.decode())["cosched_plugin_info"] == [({"state": "served"}, 1)]
+    head, body = http(metrics.address, b"HEAD /metrics HTTP/1.0\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 200 ")
+    assert f"Content-Type: {CONTENT_TYPE}".encode() in head
+    assert body == b""
     for path in (b"/", b"/metrics/", b"/etc/passwd", b"/../metrics"):
         assert http(metrics.address, b"GET " + path + b" HTTP/1.0\r\n\r\n")[0].startswith(b"HTTP/1.0 404 ")
-    for method in (b"POST", b"PUT", b"DELETE", b"HEAD", b"OPTIONS", b"PATCH"):
+    for method in (b"POST", b"PUT", b"DELETE", b"OPTIONS", b"PATCH"):
         head, body = http(metrics.address, method + b" /metrics HTTP/1.0\r\n\r\n")
         assert head.startswith(b"HTTP/1.0 405 ")
-        assert b"Allow: GET" in head
+        assert b"Allow: GET, HEAD" in head
         assert body == b""
 
 
