@@ -5,7 +5,6 @@ Both are one study's folder: the second plan has all runs of the first, which ar
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -15,7 +14,6 @@ from typing import Any, Final
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import SHAPE
 from cosched_emulator.results.files.run_folder import part_name
-from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.scenario_jobs import read_log
@@ -44,15 +42,15 @@ from cosched_emulator.whatif.candidates import (
     levers_of,
 )
 from cosched_emulator.whatif.measures import MEASURES, OF_JOBS
-from cosched_emulator.whatif.warm import WHOLE, WholeRun, warm_window
-from cosched_emulator.workload.atomic_file import make_folder, new_text_file
+from cosched_emulator.whatif.programs import drawn_programs, other_programs
+from cosched_emulator.whatif.warm import WHOLE, WholeRun, script_of_window, warm_window
+from cosched_emulator.workload.atomic_file import make_folder
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.sacct.sacct_log import assumptions_of, names_beside, sharing_in
-from cosched_emulator.workload.side_files.annotations import FLAGS, Annotations, read_annotations
-from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
+from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
 from cosched_emulator.workload.swf.swf_writer import write_swf
-from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -61,11 +59,10 @@ _MISSING: Final = {
     PAIRS: "no table of measured pairs was given (--pairs FILE)",
     BANDWIDTH: "the site does not say what memory bandwidth its nodes have (--bandwidth-gbs, or a file of node classes)",
 }
-_DRAWS: Final = range(2, 9)  # tried for another draw than the first: a table of two programs may be drawn alike
-_PROGRAMS: Final = "programs-{draw}.csv"  # in the study's folder: which jobs are which programs of a table
 _WINDOWS: Final = "windows"  # beside it: a log for each
 # Sections of a site; the others are named
-_TAKEN: Final = ("seed", "cluster", "workload", "truth", "belief", "preemption")
+_AS_THEY_ARE: Final = ("belief", "preemption", "partitions", "accounts", "limits", "requeue")  # in every window
+_TAKEN: Final = ("seed", "cluster", "workload", "truth", "script", *_AS_THEY_ARE)
 _TAKEN_OF_TRUTH: Final = ("composition", "pairs")  # the ways of contention have the rest
 
 
@@ -164,11 +161,18 @@ def site_of(file: str | None, overrides: Mapping[str, Any]) -> tuple[dict[str, A
     scenario = read_scenario(file, overrides)
     usual = Scenario().as_dict()
     table = {
-        name: {key: part for key, part in value.items() if part is not None} if isinstance(value, Mapping) else value
+        name: _given(value)
         for name, value in scenario.as_dict().items()
         if name != "policy" and (name in _TAKEN or value != usual.get(name))
     }
     return table, scenario.policy or None
+
+
+def _given(value: Any) -> Any:
+    """Return a section, or a list of tables, without the keys that nothing is given of."""
+    if isinstance(value, Mapping):
+        return {key: part for key, part in value.items() if part is not None}
+    return [*map(_given, value)] if isinstance(value, list | tuple) else value
 
 
 def _left_out(site: Mapping[str, Any]) -> Iterator[str]:
@@ -188,6 +192,16 @@ def _left_out(site: Mapping[str, Any]) -> Iterator[str]:
         yield f"left out of what the site says: {', '.join(f'truth.{key}' for key in keys)}; each way of contention has its own"
 
 
+def _of_facts(site: Mapping[str, Any], said: Annotations | None) -> Iterator[str]:
+    """Yield what of a site's facts holds within a window, and what begins with it."""
+    if not (said and said.values["memory_mb"]) and not site["workload"].get("memory_mb"):
+        yield "memory that jobs ask for delays no start"
+    if said and said.values["after"]:
+        yield "a job that waits for one before its window waits no more: it counts as ended"
+    if site.get("script"):
+        yield "outages, reservations and what else the script has are in each window that they reach into"
+
+
 def prepare_question(question: Question, folder: Path) -> Prepared:
     """Check a question; programs are drawn into files of ``folder``. Raises what a scenario raises."""
     workload = _workload(question)
@@ -198,15 +212,15 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     base = {
         "seed": question.site.get("seed", 1),
         "workload": {**workload, "log_memory": False, "limits": "none"},
-        "belief": question.site.get("belief", {}),
-        "preemption": question.site.get("preemption", {}),
+        **{name: question.site[name] for name in _AS_THEY_ARE if question.site.get(name)},
         "results": {"warmup": margin, "cooldown": margin},
     }
     said = None if workload.get("annotations") is None else read_annotations(workload["annotations"])
     notes = [
         f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of "
         "each are run, but do not count",
-        "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for delays no start",
+        "users do not react to the schedule, and no job is killed at its limit",
+        *_of_facts(question.site, said),
         *_left_out(question.site),
         *_of_import(question, str(workload["swf"])),
     ]
@@ -307,7 +321,7 @@ def _hardware(
                 f"{name}: jobs are the programs of {question.pairs} that annotations name; others do not share"
             )
         else:
-            workload["annotations"] = str(_programs(question, log, folder, said, draw=1))
+            workload["annotations"] = str(drawn_programs(question.pairs, log, folder, said, draw=1))
             notes.append(
                 f"{name}: which program of {question.pairs} a job is, is drawn for each user and program of the log"
             )
@@ -374,35 +388,6 @@ def _why_not(
     return "it needs nodes that are all alike" if candidate.policy == "glts" and len(classes) > 1 else ""
 
 
-def _programs(question: Question, log: Workload, folder: Path, said: Annotations | None, *, draw: int) -> Path:
-    """Write which jobs are which programs of the table, and which never share; return the file.
-
-    One is drawn for each user and program of the log, or for each job where the log has neither. Processes on a node are left open:
-    a job that keeps them cannot run on halves of nodes.
-    """
-    assert question.pairs is not None
-    choices = co_run_table(question.pairs, "truth.pairs").applications
-    jobs = columns_of(log.jobs)
-    named = zip(jobs.each(jobs.name), jobs.each(jobs.user), strict=True)
-    keys = sorted({JobKey(None, name or None, user or None) for name, user in named}, key=str)
-    if keys == [JobKey(None, None, None)]:
-        keys = [JobKey(source, None, None) for source in jobs.source_id.array.tolist()]
-    make_folder(folder)
-    target = folder / _PROGRAMS.format(draw=draw)
-    with new_text_file(target, force=True) as stream:
-        table = csv.writer(stream, lineterminator="\n")
-        table.writerow((*KEYS, "name", *FLAGS))
-        names: dict[JobKey, str] = {}
-        for key in filter(any, keys):
-            numbers = [int(part) if part is not None and str(part).isdecimal() else 0 for part in key]
-            names[key] = choices[int(uniform(draw, "whatif-program", *numbers) * len(choices))]
-        flags = [{} if said is None else said.values[name] for name in FLAGS]
-        for key in dict.fromkeys(chain(names, *flags)):
-            own = ("yes" * values.get(key, False) for values in flags)
-            table.writerow("" if part is None else part for part in (*key, names.get(key, ""), *own))
-    return target
-
-
 def _other_programs(
     question: Question,
     log: Workload,
@@ -410,15 +395,11 @@ def _other_programs(
     said: Annotations | None,
     hardware: Mapping[str, Mapping[str, Any]],
 ) -> str | None:
-    """Return the file of another draw than that of the hardware; None if there is none that differs."""
+    """Return the file of another draw of programs than that of the hardware; None: nothing is drawn, or nothing else can be."""
     first = hardware.get(PAIRS, {}).get("workload", {}).get("annotations")
-    if first is None:
+    if first is None or question.pairs is None:
         return None
-    for draw in _DRAWS:
-        other = _programs(question, log, folder, said, draw=draw)
-        if other.read_bytes() != Path(first).read_bytes():
-            return str(other)
-    return None
+    return other_programs(question.pairs, log, folder, said, first)
 
 
 # ---------------------------------------------------------------- studies
@@ -539,12 +520,12 @@ def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: C
 def whole_study(prepared: Prepared) -> Plan:
     """Return the plan of the one run from which windows begin: the whole log under the present policy."""
     make_folder(prepared.folder / _WINDOWS)
-    place = prepared.place(FORMULA)
+    place, site = prepared.place(FORMULA), prepared.question.site
     table = {
         "title": "The whole log",
         "seeds": [prepared.base["seed"]],
         "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
-        "workloads": [{"name": WHOLE, "results": {"warmup": 0, "cooldown": 0}}],
+        "workloads": [{"name": WHOLE, "results": {"warmup": 0, "cooldown": 0}, "script": site.get("script", [])}],
         "hardware": _values({FORMULA: prepared.hardware[FORMULA]}),
         "beliefs": _values({place.belief: {}}),
         "variants": _values({place.variant: _shape(place)}),
@@ -573,7 +554,10 @@ def _window(prepared: Prepared, name: str, first: int) -> dict[str, Any]:
     jobs, before = warm_window(columns_of(prepared.log.jobs), first, prepared.window_jobs, prepared.whole)
     write_swf(folder / f"{name}.swf", prepared.log._replace(jobs=jobs, notes=()), force=True)
     margin = prepared.base["results"]["warmup"]
+    begin_s = int(columns_of(jobs).submit_us.array[0]) / SECOND_US
+    script = prepared.question.site.get("script", ())
     return {
+        "script": [*script_of_window(script, begin_s, first, prepared.window_jobs, before)],
         "workload": {"swf": str(folder / f"{name}.swf")},
         "results": {"warmup": before + margin, "cooldown": margin},
     }

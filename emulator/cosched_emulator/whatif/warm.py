@@ -7,6 +7,7 @@ a queue as long as the record's would be one that the present policy, as it is m
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers
 from cosched_hwmodel.units import SECOND_US
 
 WHOLE: Final = "whole"  # the log as a workload of the study
+_OF_NODE: Final = ("fail-node", "return-node")
 
 
 class WholeRun(NamedTuple):
@@ -64,3 +66,32 @@ def warm_window(jobs: Jobs, first: int, count: int, whole: WholeRun | None) -> t
     columns = {"submit_us": submit_us, "run_us": run_us, "estimate_us": estimate_us}
     warm = jobs.select(rows).having(**{name: Numbers(values[rows]) for name, values in columns.items()})
     return warm, len(running) + len(waiting)
+
+
+def script_of_window(
+    script: Iterable[Mapping[str, Any]], begin_s: float, first: int, jobs: int, before: int = 0
+) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a script that concern ``jobs`` jobs after the ``first`` ones, of a window that begins at ``begin_s``.
+
+    ``before``: the jobs that run or wait when it begins, which come first in it.
+
+    What is over by then is left out, and so is what concerns other jobs; what lasts then begins with the window. What begins after
+    the last submission stays: jobs wait for it, or are kept from running into it.
+    """
+    down: dict[int, dict[str, Any]] = {}
+    for entry in sorted(script, key=lambda entry: float(entry["at_s"])):
+        at_s, until_s, job = entry["at_s"] - begin_s, entry.get("until_s"), entry.get("job")
+        shifted = {**entry, "at_s": max(0.0, at_s)}
+        if job is not None:
+            if at_s >= 0 and first < job <= first + jobs:
+                yield {**shifted, "job": job - first + before}
+        elif entry["do"] in _OF_NODE:
+            if at_s >= 0:
+                yield shifted
+            elif entry["do"] == "fail-node":
+                down[entry["node"]] = shifted
+            else:
+                down.pop(entry["node"], None)
+        elif until_s is None or until_s > begin_s:
+            yield shifted if until_s is None else {**shifted, "until_s": until_s - begin_s}
+    yield from down.values()

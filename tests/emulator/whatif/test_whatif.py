@@ -371,10 +371,11 @@ def test_what_the_site_says_and_the_runs_do_not_have_is_told(tmp_path: Path) -> 
     found = prepare_question(Question(site_of(str(file), {})[0]), tmp_path / "out")
     left = [each for each in found.assumptions if each.startswith("left out")]
     assert left == [
-        "left out of what the site says: [clock], [results], [[script]], requeue",
+        "left out of what the site says: [clock], [results]",
         "left out of what the site says: truth.contention, truth.good_share; each way of contention has its own",
     ]
     assert study_of(found).cells[0].scenario.preemption.resume_s == 1
+    assert study_of(found).cells[0].scenario.requeue
     assert not [each for each in asked(tmp_path).assumptions if each.startswith("left out")]
 
 

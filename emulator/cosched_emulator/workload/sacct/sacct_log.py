@@ -338,7 +338,12 @@ class _Names:
 
 
 def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOptions) -> list[str]:
-    notes = [f"{_OF_NODES}{report.machine}", *report.guessed(), *report.of_sharing(), *report.counted()]
+    notes = [
+        *([] if report.told else [f"{_OF_NODES}{report.machine}"]),
+        *report.guessed(),
+        *report.of_sharing(),
+        *report.counted(),
+    ]
     notes += () if options.anonymous else report.remarks
     epoch = NO_EPOCH if options.anonymous else Epoch(jobs[0].submit_s)
     if options.time_zone is not None and not options.anonymous:

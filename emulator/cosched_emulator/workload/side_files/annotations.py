@@ -101,6 +101,15 @@ class Annotations(NamedTuple):
         """Return the combinations of keys that occur, the most specific first."""
         return patterns_of(chain.from_iterable(self.values.values()))
 
+    def cells(self, key: JobKey, without: Iterable[str] = ()) -> dict[str, object]:
+        """Return what the file says by this key, by column, as it is read again; but for what is named ``without``."""
+        said = {name: values[key] for name, values in self.values.items() if key in values and name not in without}
+        return {
+            column: cell
+            for name, value in said.items()
+            for column, cell in zip(_SAID[name].names, _SAID[name].write(value), strict=True)
+        }
+
 
 def read_annotations(file: str) -> Annotations:
     """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys."""
