@@ -237,7 +237,7 @@ def test_what_is_wrong_for_all_runs_is_told_once_and_nothing_runs(tmp_path: Path
     for workload, expected in (
         (
             {"lublin": 12, "estimates": "exakt"},
-            "workload.estimates: expected one of day, exact, f-model, predicted, got",
+            "workload.estimates: expected one of day, exact, f-model, halfway, predicted, got",
         ),
         ({"lublin": 12, "mix": "hi"}, "mix: expected one of"),
         ({"swf": str(file)}, "e.toml:1: expected 18 fields"),

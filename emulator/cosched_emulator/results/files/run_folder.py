@@ -351,7 +351,8 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
         make_folder(path.parent)
     elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
         raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
-    if force and path.is_file() and not _is_trace(path):
+    # `Path.is_file` raises where Linux lets nobody follow the link of another user (fs.protected_symlinks).
+    if force and os.path.isfile(path) and not _is_trace(path):
         raise InputError(str(path), "a trace to replace", "something else, which is left alone")
     # Tried now, before a run of hours; the writer, perhaps another process, then finds no file there.
     with TraceFile(path, force=force):
