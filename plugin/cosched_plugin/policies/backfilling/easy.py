@@ -187,11 +187,11 @@ class Easy(_Counts):
         return self._counting.starts(queue, context) if queue else _NOTHING
 
     def _passes(self, context: api.Context) -> Iterator[api.Action]:
-        refused: dict[_Shape, int] = {}
-        while context.view.queued and (yield from self._pass(context, refused)):
+        nowhere: set[_Shape] = set()
+        while context.view.queued and (yield from self._pass(context, nowhere)):
             pass
 
-    def _pass(self, context: api.Context, refused: dict[_Shape, int]) -> Generator[api.Action, None, bool]:
+    def _pass(self, context: api.Context, nowhere: set[_Shape]) -> Generator[api.Action, None, bool]:
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         if context.matching.alone and not _any_fits(context.view):
             return False  # in any order
@@ -207,16 +207,13 @@ class Easy(_Counts):
         fitting = blocked.reservation.may_admit(blocked.fitting, context.view.free_threads)
         blocked = blocked._replace(fitting=fitting)
         others = self._arrange(_promising(blocked, join_candidates, context), context.view)
-        more = yield from self._backfill(_Look(blocked, others, join_candidates, gate), context, refused)
+        more = yield from self._backfill(_Look(blocked, others, join_candidates, gate), context, nowhere)
         return more or blocked.more
 
-    def _backfill(
-        self, look: _Look, context: api.Context, refused: dict[_Shape, int]
-    ) -> Generator[api.Action, None, bool]:
+    def _backfill(self, look: _Look, context: api.Context, nowhere: set[_Shape]) -> Generator[api.Action, None, bool]:
         """Yield the starts of candidates that do not delay the reserved job; tell whether a further scan may find more.
 
-        ``refused``: the least estimate of refused jobs by their shape, since the last start; 0 for one without a place, which
-        further starts do not give it.
+        ``nowhere``: the shapes of jobs without a place, which further starts of the decision do not give them.
         """
         view, matching, reservation = context.view, context.matching, look.blocked.reservation
         present = context  # without the jobs started since
@@ -224,7 +221,7 @@ class Easy(_Counts):
         started: set[int] = set()
         # Tasks of an array are alike: where places follow from a job's shape, one is refused as the one before.
         alike = matching.alone and context.placement.counts and not view.work.limited and view.trace is None
-        _keep_without_place(refused)
+        refused: dict[_Shape, int] = {}  # the least estimate of other refused jobs by their shape, since the last start
         place = 0
         while place < len(look.others):
             job = look.others[place]
@@ -235,14 +232,16 @@ class Easy(_Counts):
             if not view.work.pay(api.prices.CANDIDATE):
                 break
             shape: _Shape = (job.processes, job[_PPN_MIN:_PRIORITY]) if alike else ()
-            if shape in refused and job.estimate_us >= refused[shape]:
+            if shape in nowhere or (shape in refused and job.estimate_us >= refused[shape]):
                 continue
             seat = backfill_seat(job, present, reservation, may_join=may_join)
             if isinstance(seat, bool):
-                if alike:
-                    refused[shape] = job.estimate_us if seat else 0
+                if alike and seat:
+                    refused[shape] = job.estimate_us
+                elif alike:
+                    nowhere.add(shape)
                 continue
-            _keep_without_place(refused)
+            refused.clear()
             if look.gate is reservation and seat.sole is not None and matching.may_host(job):
                 look = self._look_again(look, context)
                 place = look.others.index(job) + 1
@@ -267,11 +266,6 @@ class Sjbf(Easy):
     """EASY whose backfilled jobs are taken shortest estimate first."""
 
     candidates: ClassVar[api.Order | None] = Shortest()
-
-
-def _keep_without_place(refused: dict[_Shape, int]) -> None:
-    for shape in [shape for shape, estimate_us in refused.items() if estimate_us]:
-        del refused[shape]
 
 
 class _Blocked(NamedTuple):

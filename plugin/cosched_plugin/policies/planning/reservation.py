@@ -73,11 +73,11 @@ class PlacedReservation:
 
     __slots__ = (
         "_at_shadow",
-        "_extra",
         "_layers",
         "_placer",
         "_planned",
         "_shortens",
+        "_spare",
         "_view",
         "head",
         "moved",
@@ -98,7 +98,8 @@ class PlacedReservation:
         self._take(head)
         steps = view.availability()
         _, free = steps[steps.by(head.start_us) - 1]
-        self._hold_room(api.snapshot_at(view, head.start_us, free))
+        self._at_shadow = api.snapshot_at(view, head.start_us, free)
+        self._spare: int | None = None  # see `_extra`
 
     @property
     def settled(self) -> bool:
@@ -131,15 +132,15 @@ class PlacedReservation:
         """Quick check before the search for places: return the jobs whose start now, on ``free`` threads, might be admitted."""
         if self._shortens:
             return [job for job in jobs if job.processes <= free]
-        return api.short_or_narrow(jobs, free, self.head.start_us - self._view.now_us, self._extra)
+        return api.short_or_narrow(jobs, free, self.head.start_us - self._view.now_us, self._extra())
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
-        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra or self._shortens
+        return until_us <= self.shadow_us or since_us > self.shadow_us or threads <= self._extra() or self._shortens
 
     def may_hold_each(self, since_us: api.Ints, until_us: api.Floats, threads: api.Ints) -> api.Bools:
         """Return what `may_hold` returns, for each of many."""
-        return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra)
+        return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
 
     def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""
@@ -153,7 +154,10 @@ class PlacedReservation:
             self.refused = True
             return False
         self.moved = True
-        self._hold_room(at_shadow)  # without it among the planned jobs: it starts now, and the view will include it
+        self._at_shadow, self._spare = (
+            at_shadow,
+            None,
+        )  # without it among the planned jobs: it starts now, and the view will include it
         self._take(head)
         return True
 
@@ -187,9 +191,11 @@ class PlacedReservation:
                     counts.count(job, [api.Run(node, 1, api.ThreadMask(1), 1) for node in api.bits_of(nodes)], -1)
         return counts
 
-    def _hold_room(self, at_shadow: api.Snapshot) -> None:
-        self._at_shadow = at_shadow
-        self._extra = api.size(at_shadow.free) - self.head.job.processes  # more threads than the head needs then
+    def _extra(self) -> int:
+        """Return how many more threads than the head needs are free at its start; counted once, where it is asked for."""
+        if self._spare is None:
+            self._spare = api.size(self._at_shadow.free) - self.head.job.processes
+        return self._spare
 
     def _take(self, head: api.Offer) -> None:
         self.head = head
