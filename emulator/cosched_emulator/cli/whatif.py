@@ -92,7 +92,8 @@ def whatif(
         folder = StudyFolder(out / STUDY)
         whole = whole_study(prepared)
     way = Way(jobs=workers or 0)
-    prepared = with_whole(prepared, whole_run(_run(whole, folder, way, None, 0).result))
+    with progress_bar(len(whole.runs), "runs of the whole log") as bar:
+        prepared = with_whole(prepared, whole_run(_run(whole, folder, way, bar, 0).result))
     first = study_of(prepared)
     with progress_bar(len(first.runs) + more_runs(prepared), "runs") as bar:
         made = _run(first, folder, way, bar, more_runs(prepared))

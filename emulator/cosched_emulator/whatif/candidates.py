@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from cosched_emulator.workload.atomic_file import make_folder, new_text_file
+from cosched_emulator.workload.side_files.annotations import Annotations, write_annotations
 
 FORMULA, PAIRS, BANDWIDTH = "formula", "pairs", "bandwidth"  # ways in which jobs that share a node slow each other down
 GUESTS: Final = "guests"  # what an add-on beside a site's own scheduler does
 ALONE: Final = ("shape=nodes",)  # settings with which a policy gives each job nodes of its own
 
 
-# Of a scenario and a folder for files: the sections that a lever changes; None: the site has no facts that it could change.
-Lever: TypeAlias = Callable[[Mapping[str, Any], Path], Mapping[str, Any] | None]
+# Of a scenario, its annotations and a folder for files: the sections that a lever changes; None: the site lacks the facts.
+Lever: TypeAlias = Callable[[Mapping[str, Any], Annotations | None, Path], Mapping[str, Any] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +30,22 @@ class Candidate:
     lever: Lever | None = None
 
 
-def _halfway(_site: Mapping[str, Any], _folder: Path) -> Mapping[str, Any]:
+def _halfway(_site: Mapping[str, Any], _said: Annotations | None, _folder: Path) -> Mapping[str, Any]:
     return {"workload": {"estimates": "halfway"}}
 
 
-def _more_nodes(site: Mapping[str, Any], _folder: Path) -> Mapping[str, Any] | None:
+def _more_nodes(site: Mapping[str, Any], _said: Annotations | None, _folder: Path) -> Mapping[str, Any] | None:
     nodes = site["cluster"].get("nodes")
     return None if nodes is None else {"cluster": {"nodes": math.ceil(nodes * 1.1)}}
 
 
-def _throttles(site: Mapping[str, Any], folder: Path) -> Mapping[str, Any] | None:
-    """Return the annotations with array throttles (``at_once``) doubled, where some are a CSV's."""
-    file = str(site["workload"].get("annotations") or "")
-    if not file.endswith(".csv"):
+def _throttles(_site: Mapping[str, Any], said: Annotations | None, folder: Path) -> Mapping[str, Any] | None:
+    """Return the annotations with array throttles (``at_once``) doubled, where some are given."""
+    if said is None or not any(said.values["at_once"].values()):
         return None
-    with open(file, encoding="utf-8", newline="") as stream:
-        rows = [*csv.DictReader(stream)]
-    throttled = [row for row in rows if int(row.get("at_once") or 0)]
-    if not throttled:
-        return None
-    for row in throttled:
-        row["at_once"] = str(2 * int(row["at_once"]))
-    make_folder(folder)
     target = folder / "throttles.csv"
-    with new_text_file(target, force=True) as out:
-        table = csv.DictWriter(out, [*rows[0]], lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
+    twice = {key: 2 * most for key, most in said.values["at_once"].items()}
+    write_annotations(target, said._replace(values={**said.values, "at_once": twice}).rows())
     return {"workload": {"annotations": str(target)}}
 
 
@@ -79,9 +67,9 @@ LEVERS: Final = (
 )
 
 
-def levers_of(site: Mapping[str, Any], folder: Path) -> dict[str, Mapping[str, Any]]:
+def levers_of(site: Mapping[str, Any], said: Annotations | None, folder: Path) -> dict[str, Mapping[str, Any]]:
     """Return the sections of each lever for which the site has facts."""
-    made = {one.policy: one.lever(site, folder) for one in LEVERS if one.lever is not None}
+    made = {one.policy: one.lever(site, said, folder) for one in LEVERS if one.lever is not None}
     return {name: sections for name, sections in made.items() if sections is not None}
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from cosched_emulator.scenario.co_runs import co_run_table
-from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.side_files.annotations import ANNOTATION_COLUMNS, Annotations
-from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
+from cosched_emulator.workload.side_files.annotations import Annotations, write_annotations
+from cosched_emulator.workload.side_files.side_file_rows import JobKey
 from cosched_hwmodel.draws import uniform
 
 _DRAWS: Final = range(2, 9)  # tried for another draw than the first: a table of two programs may be drawn alike
@@ -36,18 +33,11 @@ def drawn_programs(pairs: str, log: Workload, folder: Path, said: Annotations | 
     for key in filter(any, keys):
         numbers = [int(part) if part is not None and str(part).isdecimal() else 0 for part in key]
         rows[key] = {"name": choices[int(uniform(draw, "whatif-program", *numbers) * len(choices))]}
-    if said is not None:
-        for key in dict.fromkeys(chain.from_iterable(said.values.values())):
-            own = said.cells(key, _OF_PROGRAMS)
-            if any(own.values()):
-                rows[key] = {**own, **rows.get(key, {})}
-    make_folder(folder)
+    for key, own in ({} if said is None else said.rows(_OF_PROGRAMS)).items():
+        if any(own.values()):
+            rows[key] = {**own, **rows.get(key, {})}
     target = folder / _FILE.format(draw=draw)
-    columns = (*KEYS, *[name for name in ANNOTATION_COLUMNS if any(name in cells for cells in rows.values())])
-    with new_text_file(target, force=True) as stream:
-        table = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
-        table.writeheader()
-        table.writerows({**key._asdict(), **cells} for key, cells in rows.items())
+    write_annotations(target, rows)
     return target
 
 

@@ -230,7 +230,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
             hardware[name] = _hardware(name, question, log, folder, notes, said)
     by_cores = frozenset(name for name, sections in hardware.items() if _by_cores(question, sections, notes, name))
     notes += _by_chance(question, hardware)
-    levers = levers_of({"workload": base["workload"], "cluster": hardware[FORMULA]["cluster"]}, folder)
+    levers = levers_of({"workload": base["workload"], "cluster": hardware[FORMULA]["cluster"]}, said, folder)
     reasons = [(one, _why_not(one, question, hardware, levers)) for one in (*CANDIDATES, *LEVERS)]
     return Prepared(
         question,
@@ -424,9 +424,7 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
         *chain(*(_changed_runs(prepared, place, change, one) for place, change, one in changed)),
     ]
     table = {
-        "title": "What if",
-        "seeds": [prepared.base["seed"]],
-        "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
+        **_common(prepared, "What if"),
         "workloads": [
             {"name": name, **_window(prepared, name, first)}
             for name, first in zip(prepared.windows, prepared.firsts, strict=True)
@@ -440,6 +438,12 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
         "measures": list(MEASURES),
     }
     return make_plan(read_experiment(table))
+
+
+def _common(prepared: Prepared, title: str) -> dict[str, Any]:
+    """Return what all studies of a question have in common."""
+    scenario = {key: value for key, value in prepared.base.items() if key != "seed"}
+    return {"title": title, "seeds": [prepared.base["seed"]], "scenario": scenario}
 
 
 def _shape(place: Place) -> dict[str, Any]:
@@ -522,9 +526,7 @@ def whole_study(prepared: Prepared) -> Plan:
     make_folder(prepared.folder / _WINDOWS)
     place, site = prepared.place(FORMULA), prepared.question.site
     table = {
-        "title": "The whole log",
-        "seeds": [prepared.base["seed"]],
-        "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
+        **_common(prepared, "The whole log"),
         "workloads": [{"name": WHOLE, "results": {"warmup": 0, "cooldown": 0}, "script": site.get("script", [])}],
         "hardware": _values({FORMULA: prepared.hardware[FORMULA]}),
         "beliefs": _values({place.belief: {}}),

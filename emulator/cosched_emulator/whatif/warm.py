@@ -1,8 +1,8 @@
 """The site where a window begins: which jobs run and which wait there, in one run of the whole log under the present policy.
 
-A window that starts on an empty machine has too short a queue: over ten windows of the log of CTC's SP2 EASY's mean wait was 168
-minutes, and over the same jobs of the whole log 256. The state of a run serves logs without recorded waits, too, and continues it:
-a queue as long as the record's would be one that the present policy, as it is modelled, does not have.
+A window that starts on an empty machine has too short a queue: over ten windows of the log of CTC's SP2 EASY's mean wait was 171
+minutes, over the same jobs of the whole log 219, and in windows that start from that run 219. From the jobs that ran and waited in the
+record it was 358: the present policy, as it is modelled, does not have so long a queue. A run also serves logs without recorded waits.
 """
 
 from __future__ import annotations

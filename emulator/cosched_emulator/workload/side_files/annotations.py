@@ -22,16 +22,19 @@ Of several rows that say something of a job the most specific one wins: the one 
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.offered import dependencies_of, dependencies_text
+from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import WARNING, After, Workload
 from cosched_emulator.workload.jobs_in_columns import Computed, Jobs, Same, columns_of, intern_values
 from cosched_emulator.workload.side_files.side_file_rows import (
@@ -101,14 +104,14 @@ class Annotations(NamedTuple):
         """Return the combinations of keys that occur, the most specific first."""
         return patterns_of(chain.from_iterable(self.values.values()))
 
-    def cells(self, key: JobKey, without: Iterable[str] = ()) -> dict[str, object]:
-        """Return what the file says by this key, by column, as it is read again; but for what is named ``without``."""
-        said = {name: values[key] for name, values in self.values.items() if key in values and name not in without}
-        return {
-            column: cell
-            for name, value in said.items()
-            for column, cell in zip(_SAID[name].names, _SAID[name].write(value), strict=True)
-        }
+    def rows(self, without: Iterable[str] = ()) -> dict[JobKey, dict[str, object]]:
+        """Return the cells of each key, by column, as they are read again; but for what is named ``without``."""
+        found: dict[JobKey, dict[str, object]] = {}
+        for name, values in self.values.items():
+            its = _SAID[name]
+            for key, value in values.items() if name not in without else ():
+                found.setdefault(key, {}).update(zip(its.names, its.write(value), strict=True))
+        return found
 
 
 def read_annotations(file: str) -> Annotations:
@@ -181,6 +184,19 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
         for value, its in zip(values, said.values(), strict=True):
             cells += [str(cell) for cell in its.write(value)] if value else [""] * len(its.names)
         yield ",".join(cells) + "\n"
+
+
+def write_annotations(target: Path, rows: Mapping[JobKey, Mapping[str, object]]) -> None:
+    """Write a CSV side file, over an older one: a row for each key, with these cells by column. Columns without any are left out."""
+    cells = [
+        {**{name: part for name, part in key._asdict().items() if part is not None}, **row} for key, row in rows.items()
+    ]
+    make_folder(target.parent)
+    with new_text_file(target, force=True) as stream:
+        columns = [name for name in ANNOTATION_COLUMNS if any(name in row for row in cells)]
+        table = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
+        table.writeheader()
+        table.writerows(cells)
 
 
 def _logged(value: int | str | None) -> str:
