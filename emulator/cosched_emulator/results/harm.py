@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.figures.metrics import ALL_JOBS, PERCENTILE_RULE, Selection
+from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, percentiles
 from cosched_emulator.results.figures.occupancy import exact_sum, ratio, rounded
 from cosched_emulator.results.record_columns import BoolArray, IntArray, RecordColumns
 from cosched_emulator.statistics.weighted import (
@@ -280,18 +280,13 @@ def _quantiles(jobs: PairedJobs) -> dict[str, float]:
     some = jobs.baseline_us > 0
     if not some.any():
         return {}
-    values = _percentiles(jobs.response_us[some] / jobs.baseline_us[some], QUANTILES)
+    values = percentiles(jobs.response_us[some] / jobs.baseline_us[some], QUANTILES)
     names = ["max" if percent == 100 else f"p{percent}" for percent in QUANTILES]
     return {name: rounded(value) for name, value in zip(names, values, strict=True)}
 
 
 def _p99_s(times_us: IntArray) -> float | None:
-    return rounded(_percentiles(times_us, (99,))[0] / SECOND_US) if times_us.size else None
-
-
-def _percentiles(values: npt.NDArray[np.float64] | IntArray, percents: tuple[int, ...]) -> list[float]:
-    found: list[float] = np.percentile(values, percents, method=PERCENTILE_RULE).tolist()
-    return found
+    return rounded(percentiles(times_us, (99,))[0] / SECOND_US) if times_us.size else None
 
 
 # The jobs that lose most, and what the records tell of the cause.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 from tests.emulator.results.samples import (
@@ -24,7 +25,14 @@ from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_emulator.manager.record import JobRecord, Stay
-from cosched_emulator.results.figures.metrics import QUANTITIES, STATES, Selection, summarise
+from cosched_emulator.results.figures.metrics import (
+    PERCENTILE_RULE,
+    QUANTITIES,
+    STATES,
+    Selection,
+    percentiles,
+    summarise,
+)
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, REJECTED, TIMEOUT, NodeClass
 
 NOTHING = {"count": 0, "mean": None, "median": None, "p95": None, "standard_deviation": None, "max": None}
@@ -124,6 +132,19 @@ def test_figures_of_the_machine_in_the_worked_example(example: dict[str, Any]) -
 
 def test_percentile_rule_is_stated(example: dict[str, Any]) -> None:
     assert example["percentile_rule"] == "linear"
+
+
+@drawn(
+    st.lists(st.integers(0, 1 << 50), min_size=1, max_size=60),
+    st.booleans(),
+    st.lists(st.floats(0, 100), max_size=4),
+    few=200,
+    many=5000,
+)
+def test_percentiles_are_those_of_numpy(values: list[int], whole: bool, percents: list[float]) -> None:
+    array = np.array(values) if whole else np.array(values) / 7
+    asked = [*percents, 0, 50, 95, 99, 100]
+    assert percentiles(array, asked) == np.percentile(array, asked, method=PERCENTILE_RULE).tolist()
 
 
 # ---------------------------------------------------------------- preempted jobs

@@ -137,12 +137,27 @@ PERCENTS: Final = {"median": 50.0, "p95": 95.0}
 STATISTICS: Final = ("count", "mean", *PERCENTS, "standard_deviation", "max")
 
 
+def percentiles(values: FloatArray | IntArray, percents: Iterable[float]) -> list[float]:
+    """Return what `np.percentile` returns of values without NaN, to the last bit; ValueError if there are none.
+
+    That function loads numpy's masked arrays, which takes as long as the figures of a thousand jobs.
+    """
+    ordered = np.sort(values)
+    found = []
+    for percent in percents:
+        place = percent / 100 * (ordered.size - 1)
+        below = int(place)
+        low, high = float(ordered[below]), float(ordered[min(below + 1, ordered.size - 1)])
+        share, step = place - below, high - low
+        found.append(low + step * share if share < 0.5 else high - step * (1 - share))
+    return found
+
+
 def statistics(values: FloatArray) -> dict[str, float | int | None]:
     """Return the value of each of `STATISTICS`; all but the count are None without values."""
     if values.size == 0:
         return {**dict.fromkeys(STATISTICS), "count": 0}
-    percentiles = np.percentile(values, [*PERCENTS.values()], method=PERCENTILE_RULE).tolist()
-    found = (values.mean(), *percentiles, values.std(), values.max())
+    found = (values.mean(), *percentiles(values, PERCENTS.values()), values.std(), values.max())
     return dict(zip(STATISTICS, (int(values.size), *map(rounded, found)), strict=True))
 
 
