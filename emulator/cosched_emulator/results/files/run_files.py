@@ -437,8 +437,8 @@ class RunFiles:
                     record.job.spec.id,
                     record.job.spec.submit_us,
                     self._allocations.write(allocation_rows(record).encode()),
-                    self._preemptions.write(preemption_rows(record).encode()),
-                    self._suspensions.write(suspension_rows(record).encode()),
+                    self._preemptions.write(preemption_rows(record).encode()) if record.disk else 0,
+                    self._suspensions.write(suspension_rows(record).encode()) if record.suspensions else 0,
                     self._schedule.write(schedule_row(record).encode()),
                 )
             )
