@@ -125,10 +125,7 @@ def test_all_lines_end_with_a_line_feed(run_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        *(
-            (run_files_module, name)
-            for name in ("job_row", "allocation_rows", "preemption_rows", "schedule_row", "schedule_header")
-        ),
+        *((run_files_module, name) for name in ("job_row", "allocation_rows", "schedule_row", "schedule_header")),
         *((folder_module, name) for name in ("write_swf", "_timing")),
     ],
 )
