@@ -82,10 +82,31 @@ class Question:
         return file
 
     @property
+    def names_machine(self) -> bool:
+        """Tell whether the site says what its nodes are like, and not only how many there are."""
+        cluster = self.site.get("cluster", {})
+        return bool(cluster.keys() - {"nodes", "processors", "preset"}) or cluster.get("preset", SHAPE) != SHAPE
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """Return the setting that each job has nodes of its own, where it is assumed: by default, and where the site names no nodes.
+
+        Assumed nodes have more hardware threads than the log has processors.
+        """
+        if self.policy is None and not self.settings:
+            return ALONE
+        said = isinstance(self.policy, Mapping) and "shape" in self.policy
+        if self.names_machine or said or any(setting.startswith("shape=") for setting in self.settings):
+            return ()
+        return ALONE if part_name(self._choice(()).settings, "shape") == "threads" else ()
+
+    @property
     def present(self) -> PolicyChoice:
         """Return the present policy; raises UsageError."""
-        policy = "easy" if self.policy is None else self.policy
-        settings = ALONE if self.policy is None and not self.settings else self.settings
+        return self._choice(self.alone)
+
+    def _choice(self, more: tuple[str, ...]) -> PolicyChoice:
+        policy, settings = "easy" if self.policy is None else self.policy, (*self.settings, *more)
         return from_table(policy, settings) if isinstance(policy, Mapping) else choose(policy, settings)
 
     @property
@@ -205,13 +226,14 @@ def _of_facts(site: Mapping[str, Any], said: Annotations | None) -> Iterator[str
 def prepare_question(question: Question, folder: Path) -> Prepared:
     """Check a question; programs are drawn into files of ``folder``. Raises what a scenario raises."""
     workload = _workload(question)
+    workload |= {"log_memory": False, "limits": "none", "cap_runs": False}
     log = read_log(scenario_of_table({"workload": workload}, {}).workload)
     jobs = len(log.jobs)
     firsts, window_jobs = _windows(jobs, question.scale)
     margin = int(window_jobs * question.scale.margin)
     base = {
         "seed": question.site.get("seed", 1),
-        "workload": {**workload, "log_memory": False, "limits": "none"},
+        "workload": workload,
         **{name: question.site[name] for name in _AS_THEY_ARE if question.site.get(name)},
         "results": {"warmup": margin, "cooldown": margin},
     }
@@ -268,7 +290,7 @@ def _draws(contention: str, question: Question, said: Annotations | None) -> boo
 
 def _has_bandwidth(question: Question) -> bool:
     """Tell whether the site says what memory bandwidth its nodes have."""
-    return _names_machine(question) and any(item.memory_bandwidth_mbs for item in _machine(question.site))
+    return question.names_machine and any(item.memory_bandwidth_mbs for item in _machine(question.site))
 
 
 def _workload(question: Question) -> dict[str, Any]:
@@ -301,7 +323,7 @@ def _hardware(
     truth = {key: value for key, value in question.site.get("truth", {}).items() if key == "composition"}
     workload = dict(contention.workload) if _draws(name, question, said) else {}
     notes.append(f"{name}: {contention.what}")
-    if not _names_machine(question):
+    if not question.names_machine:
         processors = cluster.get("nodes") or cluster.get("processors") or log.processors
         if processors is None:
             expected = "a number of nodes (--nodes), or a file of node classes (--machine): the log names no machine"
@@ -346,7 +368,7 @@ def _machine(sections: Mapping[str, Any]) -> tuple[NodeClass, ...]:
 
 def _by_cores(question: Question, sections: Mapping[str, Any], notes: list[str], name: str) -> bool:
     """Tell whether several processors of the log are one node by assumption alone: then no job has nodes of its own today."""
-    if question.policy is not None or question.settings or _names_machine(question):
+    if not question.alone or question.names_machine:
         return False
     (node,) = _machine(sections)
     if node.cores < 2:
@@ -357,14 +379,8 @@ def _by_cores(question: Question, sections: Mapping[str, Any], notes: list[str],
 
 def _of_import(question: Question, log: str) -> Iterator[str]:
     """Yield what was assumed when the log was made of Slurm's accounting."""
-    classes = _machine(question.site) if _names_machine(question) else ()
+    classes = _machine(question.site) if question.names_machine else ()
     yield from assumptions_of(log, sum(item.nodes for item in classes), cores_of(classes))
-
-
-def _names_machine(question: Question) -> bool:
-    """Tell whether the site says what its nodes are like, and not only how many there are."""
-    cluster = question.site.get("cluster", {})
-    return bool(cluster.keys() - {"nodes", "processors", "preset"}) or cluster.get("preset", SHAPE) != SHAPE
 
 
 def _why_not(
@@ -486,7 +502,7 @@ def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
     yield {
         "name": PRESENT,
         "policy": whole,
-        "set": list(question.settings or (ALONE if question.policy is None else ())),
+        "set": [*question.settings, *question.alone],
     }
     for candidate in prepared.candidates:
         if candidate.lever is not None:
@@ -525,13 +541,19 @@ def whole_study(prepared: Prepared) -> Plan:
     """Return the plan of the one run from which windows begin: the whole log under the present policy."""
     make_folder(prepared.folder / _WINDOWS)
     place, site = prepared.place(FORMULA), prepared.question.site
+    hardware, policy = prepared.hardware[FORMULA], next(_policies(prepared))
+    if prepared.question.alone and not prepared.question.names_machine:  # the same waits in a third of the time
+        hardware, policy = (
+            {"cluster": {"nodes": hardware["cluster"]["nodes"]}},
+            {**policy, "set": [*prepared.question.settings]},
+        )
     table = {
         **_common(prepared, "The whole log"),
         "workloads": [{"name": WHOLE, "results": {"warmup": 0, "cooldown": 0}, "script": site.get("script", [])}],
-        "hardware": _values({FORMULA: prepared.hardware[FORMULA]}),
+        "hardware": _values({FORMULA: hardware}),
         "beliefs": _values({place.belief: {}}),
         "variants": _values({place.variant: _shape(place)}),
-        "policies": [next(_policies(prepared))],
+        "policies": [policy],
         "measures": [OF_JOBS],
     }
     return make_plan(read_experiment(table))

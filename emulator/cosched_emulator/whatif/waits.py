@@ -14,7 +14,6 @@ from cosched_emulator.whatif.question import Prepared
 from cosched_emulator.whatif.warm import seconds_of
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.annotations import with_annotations
-from cosched_emulator.workload.swf.swf_table import recorded_waits
 from cosched_hwmodel.units import SECOND_US
 
 WEEK_S: Final = 7 * 86_400
@@ -67,9 +66,9 @@ class Group(NamedTuple):
 
 def recorded_of(prepared: Prepared) -> FloatArray:
     """Return the wait that the log records of each job, in seconds; NaN where it says none."""
-    known = recorded_waits(str(prepared.base["workload"]["swf"]))
-    numbers = columns_of(prepared.log.jobs).source_id.array.tolist()
-    return np.array([known.get(number, np.nan) for number in numbers], dtype=np.float64)
+    jobs = columns_of(prepared.log.jobs)
+    waited_us = np.fromiter(jobs.each(jobs.waited_us), dtype=np.float64, count=len(jobs))
+    return np.where(waited_us < 0, np.nan, waited_us / SECOND_US)
 
 
 def waits_of(
@@ -116,20 +115,26 @@ def user_hours(prepared: Prepared, waits: Waits) -> dict[str, float]:
 
 def groups_of(prepared: Prepared, waits: Waits) -> Iterator[tuple[str, list[Group]]]:
     """Yield the jobs by partition, QOS, queue and user, as far as the log and its annotations tell several; the most jobs first."""
+    for kind, names in classes_of(prepared).items():
+        found = [group for group in _groups(waits, np.array(names)[waits.rows].tolist()) if group.name]
+        if len(found) > 1:
+            yield kind, sorted(found, key=lambda group: -group.jobs)[:_MOST]
+
+
+def classes_of(prepared: Prepared) -> dict[str, list[str]]:
+    """Return the partition, QOS, queue and user of each job of the log, as far as the log and its annotations tell; else empty."""
     log = prepared.log if prepared.said is None else with_annotations(prepared.log, prepared.said)
-    jobs = columns_of(log.jobs).select(waits.rows)
+    jobs = columns_of(log.jobs)
+    users = {user: prepared.name_of(f"user {user}") if user else "" for user in set(jobs.each(jobs.user))}
     named: dict[str, list[str]] = {
         "partition": [", ".join(each) for each in jobs.each(jobs.partitions)],
         "QOS": list(jobs.each(jobs.qos)),
         "queue": [f"queue {each}" if each >= 0 else "" for each in jobs.each(jobs.queue)],
-        "user": [prepared.name_of(f"user {each}") if each else "" for each in jobs.each(jobs.user)],
+        "user": [users[each] for each in jobs.each(jobs.user)],
     }
     if not any(named["partition"]):
         named["partition"] = [f"partition {each}" if each >= 0 else "" for each in jobs.each(jobs.partition)]
-    for kind, names in named.items():
-        found = [group for group in _groups(waits, names) if group.name]
-        if len(found) > 1:
-            yield kind, sorted(found, key=lambda group: -group.jobs)[:_MOST]
+    return named
 
 
 def by_week(prepared: Prepared, waits: Waits) -> tuple[FloatArray, list[Group]]:

@@ -220,6 +220,7 @@ _UNSAID: Final[Mapping[str, Column[Any]]] = {
     **{name: Same(value) for name, value in NO_TERMS._asdict().items()},
     "demand": Same(None),
     "logged_us": Same(None),
+    "waited_us": Same(-1),
 }
 _NUMBERS: Final = {*_OF_SPEC, *_OF_TRUTH} - _UNSAID.keys()  # columns that all jobs have
 
@@ -256,6 +257,7 @@ class Jobs(Sequence[WorkloadJob]):
     after: Column[tuple[tuple[str, int], ...]]
     cancel_us: Column[int | None]
     logged_us: Column[int | None]  # run time before it was cut to the estimate; no part of a job
+    waited_us: Column[int]  # wait that the log records, below 0: unknown; no part of a job
 
     def __init__(self, **columns: Column[Any]) -> None:
         wrong = (columns.keys() - _UNSAID.keys()) ^ _NUMBERS

@@ -18,8 +18,9 @@ from cosched_emulator.whatif.measures import RESPONSES, WAITS
 from cosched_emulator.whatif.question import PRESENT, Question, prepare_question, study_of
 from cosched_emulator.whatif.waits import by_week, groups_of, size_map, user_hours, waits_of
 from cosched_emulator.whatif.warm import WholeRun
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.annotations import read_annotations
-from cosched_emulator.workload.swf.swf_table import recorded_waits
+from cosched_emulator.workload.swf.swf_reader import read_swf
 
 
 def test_hours_jobs_and_groups_are_those_of_the_jobs_that_count(tmp_path: Path) -> None:
@@ -45,11 +46,14 @@ def test_hours_jobs_and_groups_are_those_of_the_jobs_that_count(tmp_path: Path) 
     assert (sum(cell.jobs for cell in cells), {cell.present for cell in cells}) == (160, {1.0})
 
 
-def test_the_waits_that_a_log_records_are_read_by_number(tmp_path: Path) -> None:
-    rows = [(1, 5), (2, -1), (3, 0), (4, 7), (4, 8)]
-    lines = [f"{number} {at} {wait} 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1" for at, (number, wait) in enumerate(rows)]
+def test_the_waits_that_a_log_records_stay_beside_its_jobs(tmp_path: Path) -> None:
+    """Also where two rows have one number, and rows are out of order; -1 is unknown."""
+    rows = [(1, "5"), (2, "-1"), (4, "7.25"), (3, "0"), (4, "8")]
+    lines = [f"{number} {number} {wait} 60 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1" for number, wait in rows]
     (tmp_path / "log.swf").write_text("; MaxProcs: 4\n" + "\n".join(lines) + "\n")
-    assert recorded_waits(str(tmp_path / "log.swf")) == {1: 5, 3: 0}
+    jobs = columns_of(read_swf(tmp_path / "log.swf").jobs)
+    assert [*jobs.each(jobs.source_id)] == [1, 2, 3, 4, 4]
+    assert [*jobs.each(jobs.waited_us)] == [5_000_000, -1_000_000, 0, 7_250_000, 8_000_000]
 
 
 @pytest.mark.parametrize(("recorded_s", "warned"), [(600.0, True), (70.0, False)])

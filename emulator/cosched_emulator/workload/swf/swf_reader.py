@@ -26,6 +26,7 @@ from cosched_emulator.workload.swf.swf_table import (
     LARGEST,
     NOT_NEGATIVE,
     PART_STATUS,
+    WAIT,
     SwfField,
     SwfTable,
     error_of,
@@ -287,6 +288,7 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
         **{name: columns[SwfField[name.upper()]][usable].astype(np.int64) for name in _INTERNED},
         "memory_mb": np.ceil(np.maximum(columns[SwfField.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64),
         "logged_us": run_us,
+        "waited_us": np.rint(np.clip(columns[WAIT][usable], -1, LARGEST) * SECOND_US).astype(np.int64),
     }
     order = np.argsort(submit_us, kind="stable")
     report = replace(
@@ -379,6 +381,7 @@ def _jobs(rows: _Rows, origin_us: int, options: SwfOptions) -> Jobs:
     left_out = {
         *(() if options.memory and rows["memory_mb"].any() else ("memory_mb",)),
         *(("logged_us",) if np.array_equal(rows["logged_us"], rows["run_us"]) else ()),
+        *(() if (rows["waited_us"] >= 0).any() else ("waited_us",)),
     }
     columns = {name: _column(name, column) for name, column in rows.items() if name not in left_out}
     return Jobs(

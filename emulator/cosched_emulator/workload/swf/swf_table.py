@@ -19,7 +19,7 @@ from array import array
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal
 from enum import IntEnum
-from typing import IO, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,10 +66,11 @@ class SwfField(IntEnum):
     PARTITION = 15
 
 
-# Read only to count where they say something, and to see that the last one is there: wait, CPU time, used memory, preceding job, think
-# time. Some writers have 0 for what is unknown; only a wait of 0 says something.
-_WAIT = 2
-_COUNTED = (_WAIT, 5, 6, 16, 17)
+# No field of a job: the wait is kept for comparisons. The others are read only to count where they say something, and to see that the
+# last one is there: CPU time, used memory, preceding job, think time. Some writers have 0 for what is unknown; only a wait of 0 says
+# something.
+WAIT: Final = 2
+_COUNTED = (WAIT, 5, 6, 16, 17)
 _READ = (*SwfField, *_COUNTED)
 
 
@@ -130,7 +131,7 @@ class SwfTable(NamedTuple):
 
     header: list[HeaderValue]
     lines: Lines
-    columns: dict[int, NDArray[np.float64]]  # by field; only those that the reader uses
+    columns: dict[int, NDArray[np.float64]]  # by field; only those that the reader uses, and the wait
     longer: int  # rows of more than 18 fields, of which the others are ignored
     unread: dict[str, int]  # fields that the reader does not use, by name: in how many rows they say something
     skipped: int  # malformed rows left out
@@ -286,7 +287,7 @@ def _columns(lines: Lines, *, quick: bool) -> _Columns | None:
 
     The last field is read, so no row has fewer than 18 fields; with an average of 18, every row has 18.
     """
-    columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in SwfField}
+    columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in (*SwfField, WAIT)}
     unread = dict.fromkeys(_COUNTED, 0)
     longer = 0
     for first, some in lines.blocks():
@@ -303,8 +304,8 @@ def _columns(lines: Lines, *, quick: bool) -> _Columns | None:
         for index, field in enumerate(_READ):
             if field in columns:
                 columns[field][first : first + len(some)] = table[:, index]
-            else:
-                says = table[:, index] >= 0 if field == _WAIT else table[:, index] > 0
+            if field in unread:
+                says = table[:, index] >= 0 if field == WAIT else table[:, index] > 0
                 unread[field] += int(np.count_nonzero(says))
     return _Columns(columns, longer, {FIELD_NAMES[field]: count for field, count in unread.items() if count})
 
@@ -355,18 +356,3 @@ def _find_flaw(fields: list[bytes]) -> Flaw | None:
 def _is_part(fields: list[bytes]) -> bool:
     status = fields[SwfField.STATUS]
     return _NUMBER.fullmatch(status) is not None and float(status) in PART_STATUS
-
-
-def recorded_waits(file: str) -> dict[int, float]:
-    """Return the wait of each job, by its number, that a log tells, in seconds; nothing of a number that stands in several rows."""
-    lines = read_table(file, skip_bad_rows=True).lines
-    found: dict[int, float] = {}
-    twice = set()
-    for _, rows in lines.blocks():
-        for row in rows:
-            fields = row.split(None, _WAIT + 1)
-            number, wait_s = int(float(fields[SwfField.NUMBER])), float(fields[_WAIT])
-            if number in found:
-                twice.add(number)
-            found[number] = wait_s
-    return {number: wait_s for number, wait_s in found.items() if wait_s >= 0 and number not in twice}
