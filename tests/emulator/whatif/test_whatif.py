@@ -236,7 +236,8 @@ def test_a_new_candidate_is_one_line(prepared: Prepared) -> None:
         (None, (), "nodes", "easy"),
         ({"preset": "easy", "shape": "threads"}, (), "threads", "easy"),
         ("conservative", ("shape=nodes",), "nodes", "conservative"),
-        ("easy", ("order=shortest",), "threads", None),
+        ("easy", ("order=shortest",), "nodes", None),  # assumed nodes have two threads for each processor of the log
+        ("easy", ("order=shortest", "shape=threads"), "threads", None),
     ],
 )
 def test_candidates_give_jobs_the_nodes_that_they_get_today(
