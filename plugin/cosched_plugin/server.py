@@ -33,7 +33,7 @@ _NO_MANAGER: Final = (
 )
 GAUGES: Final = {
     "seq": Gauge("batch_number", "Number of the last batch received."),
-    "now_us": Gauge("manager_time_microseconds", "The manager's time at that batch."),
+    "now_us": Gauge("manager_time_seconds", "The manager's time at that batch."),
     **QUEUE_GAUGES,
     "set_aside": Gauge("jobs_set_aside", "Jobs on which the policy fails."),
     "served": Gauge("served", "Whether a manager is served: 1 or 0."),

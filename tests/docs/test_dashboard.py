@@ -42,8 +42,16 @@ def queries() -> list[tuple[str, str]]:
 
 
 def page(job: str) -> str:
+    """Return the metrics of a program in which every number is 1, and of what has a name there is one, x."""
     prefix, gauges = SERVED[job]
-    return Status(lambda: dict.fromkeys(gauges, 1), gauges).prometheus(prefix)
+    fields: dict[str, Any] = {}
+    for key in gauges:
+        *path, last = ["x" if part == "*" else part for part in key.split(".")]
+        inner = fields
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = 1
+    return Status(lambda: fields, gauges).prometheus(prefix)
 
 
 def kinds(job: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from cosched_emulator.cli.user_tables import (
     NUMBERS,
     clock_text,
     job_label,
+    join_values,
     node_table,
     queue_heads,
     queue_lines,
@@ -125,6 +126,12 @@ def _turn_text(turn: Row) -> str:
 
 _SHORT_HEADS: Final = {"TIME_LIMIT": "LIMIT", "SHARES_WITH": "WITH"}
 _MOST_DECISIONS: Final = 6
+_PARTITION_HEADS: Final = ("PARTITION", "RUNNING", "PENDING", "THREADS", "GRES")
+_PARTITION_NUMBERS: Final = frozenset(_PARTITION_HEADS[1:4])
+_WIDEST_PARTITION: Final = 24  # characters of a name
+_SHARE_OF_PARTITIONS: Final = 6  # they have one line of so many
+# Columns of the queue that a narrow window leaves out, in this order.
+_LEFT_OUT: Final = ("LICENSES", "PRIORITY", "ACCOUNT", "QOS", "TIME_LIMIT", "SLOWDOWN", "SHARES_WITH", "NAME", "GRES")
 SILENT_S: Final = 2.0  # a scheduler that owes an answer for longer is shown as silent
 _BAR: Final = 20
 _WIDEST_MATRIX: Final = 1_000  # columns of text
@@ -148,6 +155,7 @@ def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trou
     lines += header(overview["status"])
     if slots is not None:
         lines.append([(now_line(slots), BOLD)])
+    lines += partition_lines(overview["status"], max(1, (height - len(lines)) // _SHARE_OF_PARTITIONS))
     room = height - len(lines)
     if room >= 4 and nodes:
         lines += _node_map(nodes, jobs, chosen, width, max(1, room // 3))
@@ -156,7 +164,7 @@ def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trou
     decisions = [[(f"{clock_text(at_s):>11}  {text}", PLAIN)] for at_s, text in reversed(overview["decisions"])]
     room = height - len(lines)
     shown = min(len(decisions), _MOST_DECISIONS, max(0, room // 4 - 1))
-    lines += _queue(jobs, overview["jobs"]["left_out"], look.scroll, room - (shown + 1 if shown else 0))
+    lines += _queue(jobs, overview["jobs"]["left_out"], look.scroll, room - (shown + 1 if shown else 0), width)
     if shown:
         lines += [[("last decisions", BOLD)], *decisions[:shown]]
     return [_cut(line, width) for line in lines[: max(0, height)]]
@@ -181,10 +189,45 @@ def header(status: Mapping[str, Any]) -> list[Line]:
     return [
         [("cosched  ", BOLD), ("   ".join(parts), PLAIN if policy else OUT)],
         [(f"threads  [{bar:<{_BAR}}] {100 * share:.0f} %, {used} of {threads}", PLAIN)],
+        *_counted(status),
         [(f"jobs     {jobs}", PLAIN), *([(f"   accounting waits: {trouble}", OUT)] if trouble else [])],
         [(f"nodes    {nodes}; {status['shared_nodes']} shared{_sharing(status)}", PLAIN)],
         *_waiting(status),
     ]
+
+
+def _counted(status: Mapping[str, Any]) -> list[Line]:
+    """Return a line with the countable resources and licences that are in use; none where there are none."""
+    parts = [
+        f"{name} {each['used']} of {each['all']}"
+        for kind in ("resources", "licences")
+        for name, each in status.get(kind, {}).items()
+    ]
+    return [[(f"counted  {', '.join(parts)}", PLAIN)]] if parts else []
+
+
+def partition_lines(status: Mapping[str, Any], most: int) -> list[Line]:
+    """Return a table of the partitions with at most ``most`` of them; none where there are none."""
+    partitions = list(status.get("partitions", {}).items())
+    fit = most if len(partitions) <= most else most - 1
+    if not (partitions and fit):
+        return []
+    rows = [
+        (
+            short(name, _WIDEST_PARTITION),
+            str(each["running"]),
+            str(each["pending"]),
+            f"{each['threads']['used']}/{each['threads']['all']}",
+            ",".join([f"{what}:{count['used']}/{count['all']}" for what, count in each["resources"].items()]),
+        )
+        for name, each in partitions[:fit]
+    ]
+    columns = 5 if any(row[-1] for row in rows) else 4
+    table = text_table(_PARTITION_HEADS[:columns], [row[:columns] for row in rows], _PARTITION_NUMBERS)
+    heads, *lines = [line.rstrip() for line in table.splitlines()]
+    if len(partitions) > fit:
+        lines.append(f"and {len(partitions) - fit} more partitions")
+    return [[(heads, BOLD)], *[[(line, PLAIN)] for line in lines]]
 
 
 def _sharing(status: Mapping[str, Any]) -> str:
@@ -215,6 +258,8 @@ def plain_frame(overview: Mapping[str, Any]) -> str:
     decisions = [f"{clock_text(at_s):>11}  {text}" for at_s, text in overview["decisions"]]
     if "slots" in overview:
         lines.append(now_line(overview["slots"]))
+    partitions = partition_lines(overview["status"], len(overview["status"].get("partitions", ())))
+    lines += ["".join([text for text, _ in line]) for line in partitions]
     parts = [
         "\n".join(map(printable, lines)) + "\n",
         *_plain_matrix(overview),
@@ -278,17 +323,27 @@ def _chosen_node(row: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> L
         names.append(f"{label} {short(job['name'] or '-', 16)} ({job['user'] or '-'}){slowdown}")
     reason = f" ({row['reason']})" if row["reason"] else ""
     slow = "" if row["slowed"] is None else f", {row['slowed']:g} times as slow"
-    text = f"node {row['node']}: {row['state']}{reason}, {row['threads_used']} of {row['threads']} threads{slow}"
+    counted = "".join([f", {used} of {there} {name}" for name, used, there in row["resources"] or ()])
+    parts = f" of {join_values(row['partitions'])}" if row["partitions"] else ""
+    used = f"{row['threads_used']} of {row['threads']} threads{counted}{slow}"
+    text = f"node {row['node']}{parts}: {row['state']}{reason}, {used}"
     return [(f"{text}: {', '.join(names)}" if names else f"{text};  {LEGEND}", BOLD)]
 
 
-def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: int) -> list[Line]:
-    """Return the queue from line ``scroll`` on, in ``room`` lines."""
+def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: int, width: int) -> list[Line]:
+    """Return the queue from line ``scroll`` on, in ``room`` lines, without some columns where it is wider than ``width``."""
     if room < 1:
         return []
-    columns = queue_heads(jobs)
-    names = [_SHORT_HEADS.get(head, head) for head in columns]
-    heads, *lines = text_table(names, queue_lines(jobs), NUMBERS | {"LIMIT"}).splitlines()
+    columns, cells = list(queue_heads(jobs)), queue_lines(jobs)
+    for head in ("", *_LEFT_OUT):
+        if head in columns:
+            place = columns.index(head)
+            del columns[place]
+            cells = [[*row[:place], *row[place + 1 :]] for row in cells]
+        names = [_SHORT_HEADS.get(each, each) for each in columns]
+        heads, *lines = text_table(names, cells, NUMBERS | {"LIMIT"}).splitlines()
+        if max(map(len, (heads, *lines))) <= width:
+            break
     if left_out:
         lines.append(f"and {left_out} more jobs")
     first = min(max(0, scroll), max(0, len(lines) - (room - 1)))

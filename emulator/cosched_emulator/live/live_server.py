@@ -42,7 +42,7 @@ from cosched_terminal.console import WARNING, Log
 MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
 GAUGES: Final = {
     "seq": Gauge("batch_number", "Number of the last batch that was answered, or given up."),
-    "now_us": Gauge("emulated_time_microseconds", "Emulated time."),
+    "now_us": Gauge("emulated_time_seconds", "Emulated time."),
     "queued": Gauge("queue_length", "Pending jobs."),
     "running": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
     "nodes": Gauge("nodes", "Nodes in all."),
@@ -50,7 +50,7 @@ GAUGES: Final = {
     "silent_s": Gauge("scheduler_silent_seconds", "How long the scheduler has owed an answer; 0: it owes none."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
     "plans_cut_short_us": Gauge(
-        "plans_cut_short_microseconds",
+        "plans_cut_short_seconds",
         "Emulated time when a budget last kept promises from being improved; NaN: never.",
     ),
 }

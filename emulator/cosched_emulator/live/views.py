@@ -6,7 +6,7 @@ costs a third of a list of maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
@@ -51,16 +51,20 @@ STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
 
 
 class NodeUse(NamedTuple):
-    """By node: ids of the jobs that hold threads on it, ascending; the number of threads, in whatever slots; the memory."""
+    """By node: ids of the jobs that hold threads on it, ascending; the number of threads, in whatever slots; the memory.
+
+    ``resources`` are the countable ones of its jobs, by name and node.
+    """
 
     jobs: list[list[int]]
     threads: list[int]
     memory_mb: list[int]
-    running: Mapping[int, ManagedJob]
+    resources: Mapping[str, list[int]]
 
-    def taken(self, node: int, name: str) -> int:
-        """Return how much of a countable resource of a node its jobs have."""
-        return sum([dict(self.running[job_id].job.spec.resources).get(name, 0) for job_id in self.jobs[node]])
+    def resources_of(self, machine: Machine, nodes: Collection[int]) -> dict[str, dict[str, int]]:
+        """Return how much some nodes have of each countable resource that is there, and how much of it is used."""
+        found = {name: amount(counts, self.resources[name], nodes) for name, counts in machine.resources.items()}
+        return {name: each for name, each in found.items() if each["all"]}
 
     def neighbours(self, job: ManagedJob) -> list[int]:
         """Return the ids of the jobs that share a node with a running job."""
@@ -83,10 +87,16 @@ class NodeUse(NamedTuple):
         return "ALLOCATED" if self.threads[node] >= machine.threads_of[node] else "MIXED"
 
 
+def amount(there: Sequence[int], used: Sequence[int], nodes: Collection[int]) -> dict[str, int]:
+    """Return how much some nodes have of what is counted by node, and how much of it is used."""
+    return {"all": sum([there[node] for node in nodes]), "used": sum([used[node] for node in nodes])}
+
+
 def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
     """Return the jobs on each node; jobs on disk are on none."""
     jobs: list[list[int]] = [[] for _ in range(machine.nodes)]
     masks, memories_mb = [0] * machine.nodes, [0] * machine.nodes
+    resources = {name: [0] * machine.nodes for name in machine.resources}
     for job_id, job in sorted(running.items()):
         if job.on_disk:
             continue
@@ -96,7 +106,10 @@ def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
                 jobs[node].append(job_id)
                 masks[node] |= mask
                 memories_mb[node] += processes * memory_mb
-    return NodeUse(jobs, [mask.bit_count() for mask in masks], memories_mb, running)
+                for name, taken in job.job.spec.resources:
+                    if name in resources:
+                        resources[name][node] += taken
+    return NodeUse(jobs, [mask.bit_count() for mask in masks], memories_mb, resources)
 
 
 def node_list(job: ManagedJob) -> str:
@@ -310,7 +323,7 @@ class _View:
                 [self.live.owners.label(job_id) for job_id in there.jobs[node]],
                 nodes.slow.get(node),
                 [
-                    (name, there.taken(node, name), counts[node])
+                    (name, there.resources[name][node], counts[node])
                     for name, counts in machine.resources.items()
                     if counts[node]
                 ],

@@ -1,4 +1,4 @@
-"""What a site watches: how jobs share nodes and what that costs them, why jobs wait, and how far start estimates are off.
+"""What a site watches: how jobs share nodes and what that costs them, why jobs wait, how far start estimates are off, what is in use.
 
 The figures are made in the manager's thread, seldom, and read from others: that of the metrics must not look at jobs that change.
 """
@@ -13,8 +13,9 @@ from typing import Any, Final
 from cosched_emulator.expected_starts.reasons import KINDS
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
+from cosched_emulator.live.views import amount, node_use
 from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD
-from cosched_emulator.manager.managed_job import RUNNING
+from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.scenario.limits import LIMIT_REASONS
 from cosched_emulator.users.requests import QUEUED, UNSERVED
 from cosched_plugin.common.allocation import each_node
@@ -58,9 +59,29 @@ GAUGES: Final = {
         "How many times as long as alone these have taken so far, in the mean; NaN: none, or not known.",
     ),
     "estimates_scored": Gauge("start_estimates_scored", "Last start estimates whose jobs have started."),
-    "estimate_error_us": Gauge("start_estimate_error_microseconds", "Their median error; NaN: none."),
+    "estimate_error_us": Gauge("start_estimate_error_seconds", "Their median error; NaN: none."),
     "estimates_held": Gauge("start_estimates_held_ratio", "Share of their ranges that held the start; NaN: none."),
     **{f"waits_{kind}": Gauge(f"waits_{kind}", text) for kind, text in WAITS.items()},
+    "resources.*.all": Gauge("resources", "Countable resources of all nodes.", ("resource",)),
+    "resources.*.used": Gauge("resources_used", "Those that jobs have.", ("resource",)),
+    "licences.*.all": Gauge("licences", "Licences of the machine.", ("licence",)),
+    "licences.*.used": Gauge("licences_used", "Those that jobs have.", ("licence",)),
+    "partitions.*.running": Gauge(
+        "partition_running_jobs", "Running jobs, each in the first of the partitions that it names.", ("partition",)
+    ),
+    "partitions.*.pending": Gauge("partition_pending_jobs", "Pending jobs, likewise.", ("partition",)),
+    "partitions.*.threads.all": Gauge(
+        "partition_threads", "Hardware threads of the partition's nodes; a node may be in several.", ("partition",)
+    ),
+    "partitions.*.threads.used": Gauge(
+        "partition_threads_used", "Those that jobs hold, of whatever partition.", ("partition",)
+    ),
+    "partitions.*.resources.*.all": Gauge(
+        "partition_resources", "Countable resources of the partition's nodes.", ("partition", "resource")
+    ),
+    "partitions.*.resources.*.used": Gauge(
+        "partition_resources_used", "Those that jobs have, of whatever partition.", ("partition", "resource")
+    ),
 }
 
 
@@ -78,7 +99,7 @@ class Watched:
         """Make the figures anew if the last ones are old."""
         if time.monotonic() < self._next_s:
             return
-        self.figures = {**self._sharing(), **self._errors(), **self._waits()}
+        self.figures = {**self._sharing(), **self._errors(), **self._waits(), **self._parts()}
         self._next_s = time.monotonic() + EVERY_S
 
     def _sharing(self) -> dict[str, Any]:
@@ -117,6 +138,38 @@ class Watched:
             counts.update(known)
             counts["scheduler"] += max(0, queued - sum(known.values()))  # not looked at yet
         return {f"waits_{kind}": counts[kind] for kind in WAITS}
+
+    def _parts(self) -> dict[str, Any]:
+        """Return how much there is and is in use: of each countable resource and licence, and in each partition."""
+        live, manager = self._live, self._live.manager
+        machine, use = manager.machine, node_use(manager.machine, manager.running)
+        every = range(machine.nodes)
+        licences = Counter[str]()
+        for job in manager.running.values():
+            if job.job.spec.licences and not job.on_disk:
+                licences.update(dict(job.job.spec.licences))
+        running = Counter(_partition(job) for job in manager.running.values())
+        waiting = [entry.job for entry in live.waiting.values()]
+        pending = Counter(_partition(job) for job in (*manager.pending.values(), *waiting))
+        partitions = {}
+        for partition, members in live.gate.binding.members():
+            nodes = [node for node in every if members >> node & 1]
+            partitions[partition.name] = {
+                "running": running[partition.name],
+                "pending": pending[partition.name],
+                "threads": amount(machine.threads_of, use.threads, nodes),
+                "resources": use.resources_of(machine, nodes),
+            }
+        return {
+            "resources": use.resources_of(machine, every),
+            "licences": {name: {"all": count, "used": licences[name]} for name, count in machine.licences.items()},
+            "partitions": partitions,
+        }
+
+
+def _partition(job: ManagedJob) -> str:
+    """Return the partition in which a job counts, as it does for limits."""
+    return next(iter(job.job.terms.partitions), "")
 
 
 assert set(KINDS) | {*_OWN.values()} == {*WAITS}

@@ -6,7 +6,7 @@ import math
 import re
 import resource
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, get_type_hints
 
@@ -26,10 +26,15 @@ PAGE_BYTES: Final = resource.getpagesize()
 
 
 class Gauge(NamedTuple):
-    """The meaning of a numeric field; its name ends with a unit, as is usual for Prometheus."""
+    """The meaning of a numeric field; its name ends with a unit, as is usual for Prometheus.
+
+    The key of a field within others is a path: ``pools.*.used`` is that of each of the ``pools``, whose names are the values of the
+    label that ``labels`` has for the ``*``. What has no bounded number of names must not be a label.
+    """
 
     name: str
     help: str
+    labels: tuple[str, ...] = ()
 
 
 QUEUE_GAUGES: Final[Mapping[str, Gauge]] = {
@@ -61,7 +66,7 @@ class Status(Counters):
 
     def __init__(
         self,
-        fields: Callable[[], Mapping[str, Value]] = dict,
+        fields: Callable[[], Mapping[str, Any]] = dict,
         gauges: Mapping[str, Gauge] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -102,7 +107,8 @@ class Status(Counters):
     def prometheus(self, prefix: str, labels: Mapping[str, str] | None = None) -> str:
         """Return the status in Prometheus' text exposition format 0.0.4, with names that begin with ``prefix``.
 
-        Fields that are texts are labels of one metric, ``prefix_info``. ValueError for a name that Prometheus would not take.
+        Fields that are texts are labels of one metric, ``prefix_info``; microseconds become seconds, Prometheus' unit. ValueError for
+        a name that Prometheus would not take.
         """
         fields = self._fields()
         page = _Page(prefix, {} if labels is None else labels)
@@ -123,10 +129,25 @@ class Status(Counters):
         page.add("decision_max_seconds", "gauge", most, latencies_s["max"])
         page.add("resident_memory_bytes", "gauge", "Resident memory.", resident_bytes())
         for key, gauge in self._gauges.items():
-            value = fields.get(key)
-            if value is None or isinstance(value, int | float):
-                page.add(gauge.name, "counter" if gauge.name.endswith("_total") else "gauge", gauge.help, value)
+            found = dict(_found(fields, key.split(".")))
+            if key.endswith("_us"):
+                found = {names: None if value is None else value / SECOND_US for names, value in found.items()}
+            if found:
+                page.add_each(gauge, found)
         return page.text()
+
+
+def _found(value: Any, path: Sequence[str]) -> Iterator[tuple[tuple[str, ...], float | None]]:
+    """Yield the numbers at the end of a path, each with the names that ``*`` stands for; None is a number that is not known."""
+    if not path:
+        if value is None or isinstance(value, int | float):
+            yield (), value
+    elif path[0] == "*":
+        for name, inner in (value or {}).items():
+            for names, number in _found(inner, path[1:]):
+                yield (name, *names), number
+    else:
+        yield from _found(value.get(path[0]), path[1:])
 
 
 def status_lines(status: Mapping[str, Any]) -> list[str]:
@@ -177,6 +198,12 @@ class _Page:
         """Add a metric of one sample."""
         full = self._head(name, kind, text)
         self._sample(full, value, {} if labels is None else labels)
+
+    def add_each(self, gauge: Gauge, values: Mapping[tuple[str, ...], float | None]) -> None:
+        """Add a metric with a sample for each of the values of its labels."""
+        full = self._head(gauge.name, "counter" if gauge.name.endswith("_total") else "gauge", gauge.help)
+        for names, value in values.items():
+            self._sample(full, value, dict(zip(gauge.labels, names, strict=True)))
 
     def summary(self, name: str, text: str, quantiles: Mapping[float, float | None], total: float, count: int) -> None:
         """Add a summary: quantiles, and the sum and number of all observations."""

@@ -113,7 +113,15 @@ def test_the_display_fits_any_window() -> None:
     many = overview([job_row(1, name="\x1b[31m\u4e2d" * 9)], [node_row(n) for n in range(1000)])
     for width in (1, 2, 3, 10, 33, 80, 400):
         for height in (0, 1, 2, 3, 5, 8, 9, 24, 100):
-            for told in (OVERVIEW, many, overview([], []), SHARED_TIME, {**many, "slots": {**SLOTS, "turn": None}}):
+            gpus = overview([GPU_JOB], [GPU_NODE], **COUNTED)
+            for told in (
+                OVERVIEW,
+                many,
+                gpus,
+                overview([], []),
+                SHARED_TIME,
+                {**many, "slots": {**SLOTS, "turn": None}},
+            ):
                 for look in (Look(), Look(10**6, 10**6)):
                     lines = texts(frame(told, look, width, height, "in trouble"))
                     assert len(lines) <= height
@@ -121,6 +129,41 @@ def test_the_display_fits_any_window() -> None:
                     assert "\x1b" not in "".join(lines)
                     if height and width >= 10:
                         assert lines[0] == "in trouble"[:width]
+
+
+COUNTED: dict[str, Any] = {
+    "resources": {"gpu": {"all": 16, "used": 12}, "gpu:a100": {"all": 8, "used": 4}},
+    "licences": {"matlab": {"all": 4, "used": 3}},
+    "partitions": {
+        name: {"running": 3, "pending": 9, "threads": {"all": 64, "used": 12}, "resources": resources}
+        for name, resources in (
+            ("standard", {}), ("short", {}), ("gpu", {"gpu": {"all": 16, "used": 12}}), ("old", {}), ("new", {}),
+        )
+    },
+}  # fmt: skip
+GPU_JOB = job_row(1, partitions=["gpu"], qos="high", account="optics", resources=[["gpu", 2]], licences=[["matlab", 3]])
+GPU_NODE = node_row(0, state="MIXED", jobs=[1], resources=[["gpu", 2, 4]], partitions=["short", "gpu"])
+
+
+def test_gpus_and_partitions_are_shown_in_eighty_columns() -> None:
+    told = overview([GPU_JOB], [GPU_NODE], **COUNTED)
+    shown = texts(frame(told, Look(), 80, 24))
+    assert shown[2] == "counted  gpu 12 of 16, gpu:a100 4 of 8, matlab 3 of 4"
+    assert shown[5:9] == [
+        "PARTITION  RUNNING  PENDING  THREADS",
+        "standard         3        9    12/64",
+        "short            3        9    12/64",
+        "and 3 more partitions",
+    ]
+    assert shown[10] == "node 0 of short,gpu: MIXED, 0 of 4 threads, 2 of 4 gpu: 1 job1 (ann)"
+    # The whole queue is 126 columns wide: what is left says where the job is and what it has.
+    assert " ".join(shown[11].split()) == "JOBID NAME USER ST TIME NODES WITH PARTITION GRES NODELIST(REASON)"
+    assert " ".join(shown[12].split()) == "1 job1 ann R 1:01:01 1 - gpu gpu:2 3"
+    tall = texts(frame(told, Look(), 80, 48))
+    assert tall[8] == "gpu              3        9    12/64  gpu:12/16"
+    assert "QOS   ACCOUNT" in texts(frame(told, Look(), 140, 24))[11]
+    assert not any("PARTITION  RUNNING" in line for line in texts(frame(told, Look(), 80, 10)))
+    assert "gpu              3        9    12/64  gpu:12/16\nold " in plain_frame(told)
 
 
 def test_the_chosen_node_of_many_is_visible() -> None:

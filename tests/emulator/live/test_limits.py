@@ -12,7 +12,7 @@ from tests.runs import run_on
 
 from cosched_emulator.cli.user_tables import long_node_table, node_table, queue_table
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.watched import REASONS
+from cosched_emulator.live.watched import GAUGES, REASONS, Watched
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.manager.gate import Gate
@@ -28,6 +28,7 @@ from cosched_emulator.users.requests import (
     Requester,
     Target,
 )
+from cosched_plugin.common.status import Status
 
 ANN, BOB = Requester("ann", operator=False), Requester("bob", operator=False)
 
@@ -170,3 +171,25 @@ def test_queue_and_nodes_show_partitions_and_gpus() -> None:
         ["gpu:1/2,gpu:a100:0/2", "all,gpu", "2"],
     ]
     assert long_node_table(nodes).splitlines()[3].split()[5:7] == ["gpu:1/2,gpu:a100:0/2", "all,gpu"]
+
+
+def test_what_runs_waits_and_is_in_use_is_counted_by_partition() -> None:
+    """A job counts in the first partition that it names; threads and GPUs are those of the nodes, whoever has them."""
+    site = Bound(partitions=(Partition("all", default=True), Partition("gpu", ((2, 2),)), Partition("none", ((0, 1),))))
+    site.do(submit(2, partitions=("gpu", "all"), resources=(("gpu:a100", 1), ("gpu", 1))), who=ANN)
+    site.do(submit(3), who=BOB)
+    site.do(submit(1), who=BOB)
+    site.start(0, begin(1, run_on(2, 1, 3, 2)), begin(2, run_on(3, 1, 7, 3)))
+    watched = Watched(site.live, None, lambda: True)
+    watched.look()
+    gpus = {"gpu": {"all": 4, "used": 1}, "gpu:a100": {"all": 4, "used": 1}}
+    assert watched.figures["resources"] == gpus
+    assert watched.figures["partitions"] == {
+        "all": {"running": 1, "pending": 1, "threads": {"all": 16, "used": 5}, "resources": gpus},
+        "gpu": {"running": 1, "pending": 0, "threads": {"all": 8, "used": 5}, "resources": gpus},
+        "none": {"running": 0, "pending": 0, "threads": {"all": 4, "used": 0}, "resources": {}},
+    }
+    page = Status(lambda: watched.figures, GAUGES).prometheus("m")
+    assert 'm_partition_threads_used{partition="gpu"} 5\n' in page
+    assert 'm_partition_resources_used{partition="gpu",resource="gpu:a100"} 1\n' in page
+    assert 'm_resources{resource="gpu"} 4\n' in page

@@ -59,7 +59,7 @@ def test_a_full_disk_refuses_submissions_and_stops_no_job(commands: Commands) ->
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
             told = page.read().decode()
         assert re.search(r"^cosched_manager_uptime_seconds [\d.]+$", told, re.MULTILINE)
-        assert "\ncosched_manager_plans_cut_short_microseconds NaN\n" in told
+        assert "\ncosched_manager_plans_cut_short_seconds NaN\n" in told
         assert user.result(ShowStatus())["plans_cut_short_s"] is None
         wait_until(lambda: accounting(user) == {"backlog": 0, "trouble": ""})
         assert user.result(submission("afterwards", 10))["job_ids"] == (2,)

@@ -180,6 +180,23 @@ def test_the_page_has_prometheus_text_format() -> None:
     assert "cosched_plugin_other" not in found
 
 
+def test_fields_within_fields_are_samples_with_labels_and_microseconds_are_seconds() -> None:
+    pools = {"a": {"all": 4, "parts": {"x": {"used": 1}, "y": {"used": 2}}}, 'b"': {"all": 5, "parts": {}}}
+    gauges = {
+        "pools.*.all": Gauge("pool_size", "", ("pool",)),
+        "pools.*.parts.*.used": Gauge("pool_used", "", ("pool", "part")),
+        "others.*.all": Gauge("others", "Not there: no metric.", ("other",)),
+        "late_us": Gauge("late_seconds", ""),
+        "never_us": Gauge("never_seconds", ""),
+    }
+    found = parsed(Status(lambda: {"pools": pools, "late_us": 1_500_000, "never_us": None}, gauges).prometheus("x"))
+    assert found["x_pool_size"] == [({"pool": "a"}, 4), ({"pool": 'b\\"'}, 5)]
+    assert found["x_pool_used"] == [({"pool": "a", "part": "x"}, 1), ({"pool": "a", "part": "y"}, 2)]
+    assert found["x_late_seconds"] == [({}, 1.5)]
+    assert math.isnan(found["x_never_seconds"][0][1])
+    assert "x_others" not in found
+
+
 def test_infinities_are_written_by_name() -> None:
     status = Status(lambda: {"a": math.inf, "b": -math.inf}, {"a": Gauge("a", ""), "b": Gauge("b", "")})
     found = parsed(status.prometheus("x"))
