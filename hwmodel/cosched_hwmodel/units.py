@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NewType
 
@@ -73,5 +74,10 @@ def amounts_of(text: str) -> tuple[tuple[str, int], ...]:
 
 
 def amounts_text(amounts: Iterable[tuple[str, int]]) -> str:
-    """Return the text of which `amounts_of` makes these amounts."""
-    return ";".join([f"{name}:{count}" for name, count in amounts])
+    """Return the text of which `amounts_of` makes these amounts, without what follows from types: ``gpu:a100:1``."""
+    told = dict(amounts)
+    typed = Counter[str]()
+    for name, count in told.items():
+        if ":" in name:
+            typed[name.partition(":")[0]] += count
+    return ";".join([f"{name}:{count}" for name, count in told.items() if typed[name] != count])

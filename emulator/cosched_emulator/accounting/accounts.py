@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.archive import Archive, remove
 from cosched_emulator.accounting.chain import BASE, Base, Mark, Reached, base_of, first_link, next_link
-from cosched_emulator.accounting.database_schema import CHAINED, VERSION, job_columns
+from cosched_emulator.accounting.database_schema import ASKED_COLUMN, CHAINED, VERSION, asked_of, job_columns
 from cosched_emulator.accounting.fact_rows import faults_like, write_change
 from cosched_emulator.accounting.file import (
     MADE_BY,
@@ -450,8 +450,10 @@ class Accounting:
     def _rows(self, where: str, values: Sequence[Any], *, whole: bool = False) -> Iterator[dict[str, Any]]:
         """Yield jobs by column; the ``whole`` job has attributes that are no columns."""
         columns = [name for name in job_columns() if name not in _NOT_TOLD or (whole and name == "job")]
-        for values_of_row in self._select(f"SELECT {', '.join(columns)} FROM jobs {where}", values):
-            row = dict(zip(columns, values_of_row, strict=True))
+        for asked, *values_of_row in self._select(
+            f"SELECT {', '.join((ASKED_COLUMN, *columns))} FROM jobs {where}", values
+        ):
+            row = dict(zip(columns, values_of_row, strict=True)) | asked_of(asked)
             for key in _FLAGS:
                 row[key] = bool(row[key])
             for key in _JSON:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from cosched_emulator.accounting.chain import first_link, next_link
 
@@ -210,3 +211,20 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
         connection.executescript(
             f"BEGIN IMMEDIATE;{script}PRAGMA application_id={APPLICATION_ID};PRAGMA user_version={VERSION};COMMIT;"
         )
+
+
+# What a job's user says of it that has no columns, from the JSON of the whole job.
+_ASKED: Final[dict[str, tuple[str, type]]] = {
+    "partitions": ("$.terms[0]", list),
+    "qos": ("$.terms[1]", str),
+    "account": ("$.terms[2]", str),
+    "resources": ("$.spec.resources", list),
+    "licences": ("$.spec.licences", list),
+}
+ASKED_COLUMN: Final = f"json_extract(job, {', '.join([repr(path) for path, _ in _ASKED.values()])})"
+
+
+def asked_of(text: str) -> dict[str, Any]:
+    """Return what `ASKED_COLUMN` says, by name."""
+    values = zip(_ASKED.items(), json.loads(text), strict=True)
+    return {name: usual() if value is None else value for (name, (_, usual)), value in values}

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from cosched_emulator.accounting.database_schema import APPLICATION_ID, ARCHIVE_ID, VERSION
+from cosched_emulator.accounting.database_schema import APPLICATION_ID, ARCHIVE_ID, ASKED_COLUMN, VERSION, asked_of
 from cosched_emulator.errors import InputError
 from cosched_emulator.users.requests import ended_job
 
@@ -23,7 +23,7 @@ def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
     path = Path(file)
     if not path.is_file():
         raise InputError(file, "a manager's database", "no such file")
-    query = f"SELECT {', '.join(_COLUMNS)} FROM jobs WHERE end_us IS NOT NULL"
+    query = f"SELECT {', '.join((ASKED_COLUMN, *_COLUMNS))} FROM jobs WHERE end_us IS NOT NULL"
     values: list[object] = []
     if user:
         query += " AND user = ?"
@@ -40,4 +40,4 @@ def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
             rows = connection.execute(query, [*values, most]).fetchall()
     except sqlite3.Error as error:
         raise InputError(file, f"a manager's database that can be read ({error})") from None
-    return [ended_job(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+    return [ended_job(dict(zip(_COLUMNS, row, strict=True)) | asked_of(asked)) for asked, *row in rows]

@@ -119,7 +119,7 @@ def classes(
     from cosched_emulator.results.compared_runs import NOT_ALIKE, OTHER_JOBS, are_alike, run_names
     from cosched_emulator.results.figures import classes as figures_of
     from cosched_emulator.results.figures import comparison, metrics
-    from cosched_emulator.results.files.run_reader import read_fact, read_run
+    from cosched_emulator.results.files.run_reader import read_owners, read_run
 
     if short_s > medium_s:
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
@@ -133,7 +133,7 @@ def classes(
         if by is None:
             figures.append(figures_of.class_figures_of_columns(run.jobs, run.stays, run.machine, rules).as_dict())
         else:
-            found = figures_of.fact_figures(run.jobs, read_fact(folder, run.jobs, by), rules)
+            found = figures_of.fact_figures(run.jobs, read_owners(folder, run.jobs).facts[by], rules)
             figures.append({value: each._asdict() for value, each in found.items()})
             tables = figures_of.fact_tables(by, list(dict.fromkeys(value for run in figures for value in run)))
         completed.append(run.jobs.id[metrics.population(run.jobs, "finished")].tobytes())
@@ -185,9 +185,9 @@ def plot(
       cosched-emulator plot runs/easy runs/rua --kind ecdf --quantity wait --out waits.png
     """
     from cosched_emulator.results.compared_runs import repeat_note, run_names, seed_columns
+    from cosched_emulator.results.figures import gantt, plot_over_time
     from cosched_emulator.results.figures import plot as pictures
-    from cosched_emulator.results.figures import plot_over_time
-    from cosched_emulator.results.files.run_reader import read_quanta, read_run
+    from cosched_emulator.results.files.run_reader import read_owners, read_quanta, read_run
     from cosched_emulator.statistics.intervals import all_equal
 
     window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
@@ -218,8 +218,13 @@ def plot(
         elif kind == "gantt" and quanta is not None:
             raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
         else:
-            draw = plot_over_time.plot_gantt if kind == "gantt" else pictures.plot_load
-            draw(out, run.machine, run.jobs, run.stays, window_s, title)
+            shown = (out, run.machine, run.jobs, run.stays, window_s, title)
+            if kind == "load":
+                pictures.plot_load(*shown)
+            else:
+                owners = read_owners(run_dirs[0], run.jobs)
+                counted = [gantt.Counted(name, each, owners.counted(name)) for name, each in run.counted.items()]
+                gantt.plot_gantt(*shown, run.partitions, counted)
     say(f"picture: {out}")
 
 

@@ -127,9 +127,13 @@ def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
     return text_table(queue_heads(rows), queue_lines(rows, expand=expand), NUMBERS)
 
 
+def _asked_heads(rows: Sequence[Row]) -> list[str]:
+    return [head for head, key in _ASKED.items() if any(row.get(key) for row in rows)]
+
+
 def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the heads of the queue's columns; where jobs share time, the slot and the CPU share take the place of the slowdown."""
-    asked = [head for head, key in _ASKED.items() if any(row.get(key) for row in rows)]
+    asked = _asked_heads(rows)
     shared = ("SLOT", "CPU") if rows and "slot" in rows[0] else ("SLOWDOWN",)
     heads = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
     return (*heads, *asked, *shared, "NODELIST(REASON)")
@@ -272,10 +276,10 @@ def long_node_table(rows: Iterable[Row]) -> str:
     return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", *extra, "JOBS", "REASON"), lines, NUMBERS)
 
 
-def history_table(rows: Iterable[Row]) -> str:
+def history_table(rows: Sequence[Row]) -> str:
     """Return jobs that have ended."""
-    heads = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS", "REASON")
-    return _job_table(heads, rows)
+    heads = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS")
+    return _job_table((*heads, *_asked_heads(rows), "REASON"), rows)
 
 
 def job_text(row: Row) -> str:

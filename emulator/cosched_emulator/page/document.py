@@ -23,7 +23,7 @@ from cosched_emulator.results.figures.comparison import FigureRow
 from cosched_emulator.workload.atomic_file import new_text_file
 
 STYLES: Final = ("uplot/uPlot.min.css", "page.css")
-SCRIPTS: Final = ("uplot/uPlot.iife.min.js", "unpack.js", "lines.js", "schedule.js", "page.js")
+SCRIPTS: Final = ("uplot/uPlot.iife.min.js", "unpack.js", "lines.js", "counted.js", "schedule.js", "page.js")
 
 
 @dataclass(frozen=True, slots=True)

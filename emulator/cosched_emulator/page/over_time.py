@@ -12,6 +12,7 @@ import numpy as np
 from cosched_emulator.page.document import Figure
 from cosched_emulator.results.figures.occupancy import (
     Steps,
+    amount_held,
     jobs_waiting,
     nodes_held,
     span_us,
@@ -21,7 +22,7 @@ from cosched_emulator.results.figures.occupancy import (
 )
 from cosched_emulator.results.figures.plot import FloatArray, mean_share
 from cosched_emulator.results.figures.run_energy import PowerTrace
-from cosched_emulator.results.files.run_reader import StoredRun
+from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
 from cosched_emulator.results.record_columns import IntArray
 from cosched_hwmodel.units import SECOND_US
 
@@ -84,7 +85,7 @@ def _plain(values: FloatArray) -> list[float | None]:
 # ---------------------------------------------------------------- over time
 
 
-def time_figures(names: Sequence[str], runs: Sequence[StoredRun]) -> list[Figure]:
+def time_figures(names: Sequence[str], runs: Sequence[StoredRun], owners: Sequence[JobOwners]) -> list[Figure]:
     """Return the charts over the time of the longest run, a line per run: use of the machine, sharing and queue."""
     edges = _edges(runs)
     held = [nodes_held(run.stays, run.nodes) for run in runs]
@@ -97,6 +98,10 @@ def time_figures(names: Sequence[str], runs: Sequence[StoredRun]) -> list[Figure
     shared = [each.shared for each in held]
     if any(each.values.any() for each in shared):
         figures.append(percent("Nodes with two jobs or more", "nodes shared [%]", shared, nodes))
+    for resource in {name: None for run in runs for name in run.counted}:
+        taken = [amount_held(run.stays, each.counted(resource)) for run, each in zip(runs, owners, strict=True)]
+        wholes = [int(run.counted[resource].sum()) if resource in run.counted else 0 for run in runs]
+        figures.append(percent(f"Taken of {resource}", f"{resource} taken [%]", taken, wholes))
     waiting = [time_average(jobs_waiting(run.jobs, run.stays), edges) for run in runs]
     return [*figures, _time_figure("Queue", names, edges, waiting, "pending jobs")]
 
@@ -121,7 +126,7 @@ def _edges(runs: Sequence[StoredRun]) -> IntArray:
 def _percent_figure(
     names: Sequence[str], edges: IntArray, title: str, label: str, steps: Sequence[Steps], wholes: Sequence[int]
 ) -> Figure:
-    shares = [100 * time_average(each, edges) / whole for each, whole in zip(steps, wholes, strict=True)]
+    shares = [100 * time_average(each, edges) / (whole or np.nan) for each, whole in zip(steps, wholes, strict=True)]
     return _time_figure(title, names, edges, shares, label, unit=" %", top=100.0)
 
 

@@ -7,6 +7,7 @@ who loses are of all of them, charts over time, schedules and lists of jobs and 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,11 +19,17 @@ from cosched_emulator.explain.sentences import reason
 from cosched_emulator.explain.trace_reader import read_trace
 from cosched_emulator.page.document import Block, Page, Paragraph, Section, Table, figure_table
 from cosched_emulator.page.over_time import Sample, distribution_figure, power_figure, time_figures
-from cosched_emulator.page.run_tables import harm_blocks, interval_blocks, sharing_table, user_block
+from cosched_emulator.page.run_tables import MOST_ROWS, harm_blocks, interval_blocks, sharing_table, user_block
 from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
 from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders, flat_settings
-from cosched_emulator.results.figures.classes import PAPER_RULES, class_figures_of_columns, class_tables
-from cosched_emulator.results.figures.comparison import NOTHING, PolicyRuns, compare_seeds, rows_of
+from cosched_emulator.results.figures.classes import (
+    PAPER_RULES,
+    class_figures_of_columns,
+    class_tables,
+    fact_figures,
+    fact_tables,
+)
+from cosched_emulator.results.figures.comparison import NOTHING, PolicyRuns, compare, compare_seeds, rows_of
 from cosched_emulator.results.figures.metrics import FloatArray, population, quantity
 from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun, read_owners, read_power, read_run
@@ -125,7 +132,11 @@ def _over_time(columns: Sequence[Column]) -> list[Block]:
     which = "Of several seeds one run is shown. " * several
     return [
         Paragraph(f"{which}Drag over a time to enlarge it, double-click for all of it.", quiet=True),
-        *time_figures([each.shown_name for each in columns], [each.shown for each in columns]),
+        *time_figures(
+            [each.shown_name for each in columns],
+            [each.shown for each in columns],
+            [each.owners for each in columns],
+        ),
     ]
 
 
@@ -169,6 +180,22 @@ def _classes(columns: Sequence[Column]) -> Iterator[Block]:
     for heading, figures in class_tables(PAPER_RULES).items():
         rows = rows_of(compare_seeds(policies, figures=figures, paired=False), "")
         yield figure_table(heading, [each.heading for each in columns], rows)
+    for fact in ("partition", "qos", "account"):
+        yield from _classes_by(fact, columns)
+
+
+def _classes_by(fact: str, columns: Sequence[Column]) -> Iterator[Block]:
+    """Yield the figures of the jobs with each value of a fact, those of most jobs; nothing where no job has the fact."""
+    found = [fact_figures(each.shown.jobs, each.owners.facts[fact]) for each in columns]
+    jobs = Counter[str]()
+    for figures in found:
+        jobs.update({value: each.jobs for value, each in figures.items() if value != "all"})
+    if {*jobs} <= {"none"}:
+        return
+    values = sorted([value for value, _ in jobs.most_common(MOST_ROWS)])
+    told = [{value: each._asdict() for value, each in figures.items()} for figures in found]
+    for heading, rows in fact_tables(fact, [*values, "all"]).items():
+        yield figure_table(heading, [each.shown_name for each in columns], compare(told, figures=rows, mark_best=False))
 
 
 def _losers(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block]:

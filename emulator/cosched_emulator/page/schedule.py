@@ -66,6 +66,20 @@ def schedule_figure(
         "users": user.distinct,
         "jobs": _job_columns(run, shown) | {"state": pack_numbers(state.places), "user": pack_numbers(user.places)},
         "boxes": _box_columns(run, shown),
+        "partitions": run.partitions,
+        "counted": [
+            {
+                "name": name,
+                "classes": [[item.nodes, dict(item.resources).get(name, 0)] for item in run.machine],
+                "amounts": pack_numbers(owners.counted(name)[rows]),
+            }
+            for name in run.counted
+        ],
+        "facts": [
+            {"name": name, "values": fact.distinct, "places": pack_numbers(fact.places[rows])}
+            for name, fact in owners.facts.items()
+            if name != "user" and any(fact.distinct)
+        ],
     }
     if any(names):
         data["names"] = pack_texts(names)
@@ -197,7 +211,7 @@ def _events(run: StoredRun, owners: JobOwners) -> Iterator[dict[str, Any]]:
 def _about(run: StoredRun, owners: JobOwners, job: int) -> dict[str, Any]:
     jobs = run.jobs
     return {
-        "user": owners.user[job],
+        **{name: fact[job] for name, fact in owners.facts.items() if name == "user" or fact[job]},
         "name": owners.name[job],
         "threads": int(jobs.threads[job]),
         "submitted_s": int(jobs.submit_us[job]) / SECOND_US,

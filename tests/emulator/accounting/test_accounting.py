@@ -246,6 +246,7 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
         "ppn_max": 0, "threads_per_process": 1, "memory_mb": 0, "exclusive": False, "estimate_us": 100, "limit_us": 500,
         "demand": [1, 2, 3], "usage": None, "self_slowdown": None, "run_us": 100, "source_id": 7, "starts": 2, "requeues": 1,
         "preemptions": 0, "nodes": 3, "work_us": 19, "expected_us": 200, "granted_us": 500, "suspended_us": 3, "unpaired": False,
+        "partitions": [], "qos": "", "account": "", "resources": [], "licences": [],
     }  # fmt: skip
     assert rows(path, "SELECT id, wait_s, wall_s, work_s FROM job_times") == [(7, 40e-6, 20e-6, 19e-6)]
     assert rows(path, "SELECT * FROM stays") == [(7, 0, 20e-6, 40e-6, 3, 5, 0), (7, 1, 50e-6, 70e-6, 3, 3, 0)]

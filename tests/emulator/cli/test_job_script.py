@@ -23,7 +23,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.offered import dependencies_of
 from cosched_emulator.users.idset import idset, read_idset, read_job
 from cosched_emulator.users.requests import Dependency, SubmitJob
-from cosched_hwmodel.units import amounts_of
+from cosched_hwmodel.units import amounts_of, amounts_text
 
 HOUR_US = 3_600_000_000
 
@@ -340,6 +340,12 @@ def test_other_files_are_no_script(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(InputError, match="x:1: expected a script that begins with #!, got nothing"):
         read_script(str(file))
+
+
+@pytest.mark.parametrize("text", ["gpu:2", "gpu:a100:4", "gpu:a100:1;gpu:h100:2", "gpu:a100:1;gpu:3", "fpga:1;gpu:2"])
+def test_amounts_are_written_without_what_follows_from_their_types(text: str) -> None:
+    assert amounts_text(amounts_of(text)) == text
+    assert amounts_of(amounts_text(amounts_of(text))) == amounts_of(text)
 
 
 def test_priority_resources_and_licences(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import manager, node_class
 from tests.runs import run_on
 
-from cosched_emulator.cli.user_tables import long_node_table, node_table, queue_table
+from cosched_emulator.cli.user_tables import history_table, job_text, long_node_table, node_table, queue_table
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.watched import GAUGES, REASONS, Watched
 from cosched_emulator.manager.agenda import Agenda
@@ -26,7 +26,9 @@ from cosched_emulator.users.requests import (
     Refused,
     ReleaseJobs,
     Requester,
+    ShowJobs,
     Target,
+    ended_job,
 )
 from cosched_plugin.common.status import Status
 
@@ -171,6 +173,16 @@ def test_queue_and_nodes_show_partitions_and_gpus() -> None:
         ["gpu:1/2,gpu:a100:0/2", "all,gpu", "2"],
     ]
     assert long_node_table(nodes).splitlines()[3].split()[5:7] == ["gpu:1/2,gpu:a100:0/2", "all,gpu"]
+    site.do(CancelJobs((Target(1), Target(2))), who=Requester("root", operator=True))
+    history = [ended_job(row) for row in site.books.history("", 9)]
+    assert [line.split()[9:] for line in history_table(history[::-1]).splitlines()] == [
+        ["STARTS", "PARTITION", "QOS", "ACCOUNT", "GRES", "REASON"],
+        ["1", "gpu", "high", "optics", "gpu:1", *history[1]["reason"].split()],
+        ["0", "all", "-", "-", "-", *history[0]["reason"].split()],
+    ]
+    (ended,) = site.told(ShowJobs((Target(1),)))["jobs"]
+    lines = [" ".join(line.split()) for line in job_text(ended).splitlines()]
+    assert {"partitions gpu", "qos high", "account optics", "resources gpu:1"} <= {*lines}
 
 
 def test_what_runs_waits_and_is_in_use_is_counted_by_partition() -> None:

@@ -28,3 +28,36 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told["bytes"]["jobs.csv"] = (folder / "jobs.csv").stat().st_size
     (folder / "run.json").write_text(json.dumps(told), encoding="utf-8")
     return folder
+
+
+GPU_LOG = "".join(
+    f"{job} {10 * job} -1 {60 + 7 * job} {1 + job % 3} -1 -1 {1 + job % 3} 900 -1 1 {job % 4} 1 1 -1 -1 -1 -1\n"
+    for job in range(1, 61)
+)
+GPU_MACHINE = """
+[[nodes]]
+count = 3
+preset = "1x4x1"
+
+[[nodes]]
+count = 2
+preset = "1x4x1"
+resources = "gpu:a100:4"
+"""
+
+
+@pytest.fixture(scope="session")
+def gpu_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with partitions, in which every second job asks for one to three GPUs."""
+    place = tmp_path_factory.mktemp("gpus")
+    (place / "log.swf").write_text(GPU_LOG)
+    (place / "machine.toml").write_text(GPU_MACHINE)
+    rows = [f"{job},{'gpu' if job % 2 else 'all'},high,{f'gpu:{1 + job % 3}' * (job % 2)}\n" for job in range(1, 61)]
+    (place / "asked.csv").write_text("job,partition,qos,resources\n" + "".join(rows))
+    scenario = {
+        "cluster": {"file": str(place / "machine.toml")},
+        "workload": {"swf": str(place / "log.swf"), "annotations": str(place / "asked.csv")},
+        "partitions": [{"name": "all", "default": True}, {"name": "gpu", "nodes": "3-4"}],
+    }
+    simulate(scenario, "easy", settings={"shape": "threads"}, out=place / "run")
+    return place / "run"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +153,45 @@ def test_paper_is_white_also_where_the_screen_is_dark(chromium: Browser, page: P
     assert paper[1] & 0xFF > 0xF0  # its red: as good as white
     assert paper[2] < dark[2]
     assert chromium.run(colours) == dark
+
+
+def test_colours_show_the_gpus_of_each_node_and_words_say_them(
+    chromium: Browser, gpu_run: Path, tmp_path: Path
+) -> None:
+    """At every pixel the shade tells how many quarters of the node's GPUs are taken, which is counted here one by one."""
+    written(gpu_run, "-o", tmp_path / "page.html")
+    chromium.open(tmp_path / "page.html")
+    script = f"""(async () => {{
+        const chart = {CHART}, choice = chart.place.querySelector("select");
+        choice.selectedIndex = 1;
+        choice.dispatchEvent(new Event("change"));
+        await new Promise((done) => setTimeout(done, 200));
+        const {{ boxes, view, image, pixels, levels, empty, counted: [gpu] }} = chart, wrong = [], seen = new Set();
+        for (let y = 3; y < image.height; y += 7) for (let x = 0; x < image.width; x += 3) {{
+            const time = view.t0 + ((x + 0.5) / image.width) * (view.t1 - view.t0);
+            const node = Math.floor(view.n1 - ((y + 0.5) / image.height) * (view.n1 - view.n0));
+            let taken = 0;
+            boxes.job.forEach((job, i) => {{
+                const there = boxes.first[i] <= node && node < boxes.first[i] + boxes.count[i];
+                if (there && boxes.start[i] <= time && time < boxes.end[i]) taken += gpu.amounts[job];
+            }});
+            const pixel = pixels[y * image.width + x];
+            if (pixel !== (taken ? levels[taken - 1] : empty)) wrong.push([time, node, taken, levels.indexOf(pixel)]);
+            seen.add(taken);
+        }}
+        const one = [...boxes.job.keys()].find((i) => gpu.amounts[boxes.job[i]] === 2), at = (boxes.start[one] + boxes.end[one]) / 2;
+        return [wrong, [...seen].sort(), [view.n0, view.n1], nodeText(chart, boxes.first[one], at), chart.sentence(boxes.job[one])];
+    }})()"""
+    wrong, seen, nodes, of_node, of_job = chromium.run(script)
+    assert wrong == []
+    assert {0, 4} < set(seen)
+    assert len(seen) > 3
+    assert nodes == [3, 5]  # those that have any
+    assert re.fullmatch(r"Node [34]: in all, gpu, [234] of 4 gpu taken\.", of_node)
+    assert re.match(
+        r"Job \d+ .*of user \d+, in partition gpu, with QOS high, asked for .*, and on each node for gpu:2\. It", of_job
+    )
+    assert chromium.errors == []
 
 
 def test_a_phone_needs_no_sideways_scrolling(chromium: Browser, page: Path) -> None:

@@ -120,6 +120,30 @@ def test_over_several_seeds_figures_and_losers_are_of_all_and_the_rest_says_its_
     ]  # fmt: skip
 
 
+def test_gpus_and_partitions_have_charts_and_tables(gpu_run: Path) -> None:
+    page = run_page([gpu_run], ["run"], "")
+    blocks = {block.title if isinstance(block, Figure) else getattr(block, "caption", ""): block
+              for section in page.sections for block in section.blocks}  # fmt: skip
+    jobs = blocks["Jobs, by partition"]
+    assert isinstance(jobs, Table)
+    assert [(row[0], row[2]) for row in jobs.rows] == [('"all"', "30"), ("gpu", "30"), ("all", "60")]
+    assert "Jobs, by qos" in blocks
+    assert "Jobs, by account" not in blocks
+    chart = blocks["Taken of gpu"]
+    assert isinstance(chart, Figure)
+    run = read_run(gpu_run)
+    owners, (_, size) = read_owners(gpu_run, run.jobs), run.machine
+    stays = run.stays
+    taken_us = (owners.counted("gpu")[stays.job] * stays.node_count * (stays.end_us - stays.start_us)).sum()
+    (series,) = chart.data["series"]
+    span_us = int(stays.end_us.max() - run.jobs.submit_us.min())
+    share = 100 * taken_us / (4 * size.nodes) / span_us
+    assert sum(series["values"]) / len(series["values"]) == pytest.approx(share, rel=1e-3)
+    drawn = blocks["Jobs on nodes, run"]
+    assert isinstance(drawn, Figure)
+    assert drawn.data["partitions"] == ((0, 3, "all"), (3, 2, "all, gpu"))
+
+
 def test_a_page_is_written_once(run_folder: Path, tmp_path: Path) -> None:
     """The same run gives the same bytes, and an older file is not replaced unasked."""
     for name in ("a.html", "b.html"):

@@ -12,8 +12,9 @@ import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.results.figures import plot_over_time
+from cosched_emulator.results.figures import gantt as gantt_picture
 from cosched_emulator.results.figures.comparison import PolicyRuns, compare_seeds
+from cosched_emulator.results.figures.gantt import Counted, counted_pixels, plot_gantt
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.plot import (
     COMPARED,
@@ -24,7 +25,6 @@ from cosched_emulator.results.figures.plot import (
     plot_load,
     plot_seed_comparison,
 )
-from cosched_emulator.results.figures.plot_over_time import plot_gantt
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)
@@ -158,17 +158,39 @@ def test_a_window_cuts_the_schedule(tmp_path: Path, texts: list[str]) -> None:
 
 
 def test_many_jobs_are_drawn_as_pixels(tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plot_over_time, "MOST_OUTLINES", 3)
+    monkeypatch.setattr(gantt_picture, "MOST_OUTLINES", 3)
     gantt(tmp_path / "x.png")
     assert {"1 job on the node", "2 jobs", "time [s]"} <= set(texts)
     assert {"3 or more", "3"}.isdisjoint(texts)  # no job has its number
+
+
+GPU = Counted("gpu", np.array([2, 4]), np.array([2, 3, 1, 0, 0, 0]))
+
+
+def test_pixels_of_a_resource_say_how_much_is_taken_at_their_middle() -> None:
+    """Jobs 2 and 3, with 3 and 1 of the second node's, are there from 20 and 30 s to 60 and 50 s; job 1 is on the first."""
+    taken = counted_pixels(STAYS, GPU, 0, 120_000_000, 12)
+    assert taken.tolist() == [[2] * 10 + [0] * 2, [0] * 2 + [3] + [4] * 2 + [3] + [0] * 6]
+    only_second = Counted("gpu", np.array([0, 4]), GPU.of_job)
+    assert counted_pixels(STAYS, only_second, 0, 120_000_000, 12).tolist() == [taken[1].tolist()]
+
+
+def test_the_schedule_shows_partitions_and_what_is_taken_of_each_node(tmp_path: Path, texts: list[str]) -> None:
+    plot_gantt(
+        tmp_path / "x.png", TWO_NODES, JOBS, STAYS, partitions=((0, 1, "all"), (1, 1, "all, gpu")), counted=[GPU]
+    )
+    assert {"all", "all, gpu", "gpu", "25 % of a node taken", "100 %", "2 jobs"} <= set(texts)
+    equal = GPU._replace(of_node=np.array([4, 4]))
+    plot_gantt(tmp_path / "y.png", TWO_NODES, JOBS, STAYS, counted=[equal, equal])
+    assert {"1 gpu of a node taken", "4 gpu"} <= set(texts)
 
 
 @pytest.mark.usefixtures("_matplotlib")
 def test_a_run_in_which_nothing_ran_can_be_drawn(tmp_path: Path) -> None:
     idle = [record for record in six_jobs() if not record.intervals]
     plot_load(tmp_path / "load.png", TWO_NODES, job_columns(idle), stay_columns(idle))
-    plot_gantt(tmp_path / "gantt.png", TWO_NODES, job_columns(idle), stay_columns(idle))
+    none = GPU._replace(of_job=np.zeros(len(idle), dtype=np.int64))
+    plot_gantt(tmp_path / "gantt.png", TWO_NODES, job_columns(idle), stay_columns(idle), counted=[none])
     assert (tmp_path / "load.png").stat().st_size > 1000
 
 

@@ -24,10 +24,11 @@ from tests.runs import run_on
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord, OnDisk
 from cosched_emulator.results.figures.comparison import FIGURES, compare
+from cosched_emulator.results.figures.gantt import plot_gantt
 from cosched_emulator.results.figures.metrics import summarise, summarise_columns
 from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, swap_taken, threads_held
 from cosched_emulator.results.figures.plot import plot_load
-from cosched_emulator.results.figures.plot_over_time import job_outlines, plot_gantt, shared_boxes
+from cosched_emulator.results.figures.plot_over_time import job_outlines, shared_boxes
 from cosched_emulator.results.files.run_files import PREEMPTED
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.results.record_columns import job_columns, stay_columns

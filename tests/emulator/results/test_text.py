@@ -20,8 +20,9 @@ from tests.runs import run_on
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.files.run_files import JOB_COLUMNS, METADATA
 from cosched_emulator.results.files.run_reader import read_owners
-from cosched_emulator.results.record_columns import RecordColumns
+from cosched_emulator.results.record_columns import RecordColumns, job_columns
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
+from cosched_emulator.workload.job import Terms
 from cosched_emulator.workload.swf.swf_reader import load_swf
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import parse_seconds, seconds_text
@@ -170,6 +171,19 @@ def test_every_row_has_all_columns_for_any_text_of_users(nasty: str, tmp_path: P
     jobs = cast(RecordColumns, np.array([(1,)], dtype=[("id", np.int64)]).view(np.recarray))
     owners = read_owners(tmp_path, jobs)
     assert (owners.name[0], owners.user[0]) == (nasty, nasty)
+
+
+def test_what_a_job_asks_for_stands_in_its_row_and_is_read_again(tmp_path: Path) -> None:
+    job = record(1, 0, stays=(stay(0, 1, run_on(0, 1, 1, 1)),), work_s=1, user="ann")
+    spec = job.job.spec._replace(resources=(("gpu:a100", 2), ("gpu", 2)), licences=(("matlab", 1),))
+    asks = job._replace(job=job.job._replace(spec=spec, terms=Terms(("gpu", "all"), "high", "optics")))
+    other = record(2, 0, stays=(stay(0, 1, run_on(1, 1, 1, 1)),), work_s=1)
+    (tmp_path / "jobs.csv").write_text("".join(lines_of("jobs.csv", [asks, other])), encoding="utf-8", newline="")
+    owners = read_owners(tmp_path, job_columns([asks, other]))
+    told = {"user": "ann", "partition": "gpu,all", "qos": "high", "account": "optics", "licences": "matlab:1"}
+    assert {name: fact[0] for name, fact in owners.facts.items()} == {**told, "resources": "gpu:a100:2"}
+    assert {fact[1] for fact in owners.facts.values()} == {""}
+    assert [owners.counted(name).tolist() for name in ("gpu", "gpu:a100", "fpga")] == [[2, 0], [2, 0], [0, 0]]
 
 
 def test_jobs_that_never_ended_come_last() -> None:

@@ -17,11 +17,14 @@ class Schedule {
         for (const name of ["submit", "start", "end", "wall", "work"]) jobs[name] = jobs[name].map((ms) => ms / 1000);
         boxes.start = boxes.start.map((ms) => ms / 1000);
         boxes.end = boxes.length.map((ms, i) => boxes.start[i] + ms / 1000);
-        return new Schedule(figure, data, jobs, boxes);
+        return new Schedule(figure, data, jobs, boxes, await unpackCounted(data), await unpackFacts(data));
     }
 
-    constructor(figure, data, jobs, boxes) {
+    constructor(figure, data, jobs, boxes, counted, facts) {
         this.data = data;
+        this.counted = counted;
+        this.facts = facts;
+        this.shown = null; // the countable resource that the colours show; null: the number of jobs
         this.jobs = jobs;
         this.boxes = boxes;
         this.selected = -1;
@@ -94,6 +97,7 @@ class Schedule {
                 button("All", "Show everything", () => this.set_view(this.all)),
                 button("‹ Job", "Previous job", () => this.step(-1)),
                 button("Job ›", "Next job", () => this.step(1)),
+                ...shadeChoice(this),
                 this.legend()),
             this.area, this.said,
             element("p", { class: "quiet", id: help },
@@ -111,16 +115,28 @@ class Schedule {
             },
             axes: [timeAxis(), axisOf({ label: "node", size: 52, incrs: [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096], grid: { show: false } })],
             series: [{}, {}],
-            hooks: { drawClear: [() => this.paint()], draw: [() => this.outline()], setCursor: [() => this.hover()] },
+            padding: [null, data.partitions.length ? ({ width }) => (width > NARROW_PX ? PARTITION_PX + 12 : 12) : null, null, null],
+            hooks: { drawClear: [() => this.paint()], draw: [() => drawPartitions(this), () => this.outline()], setCursor: [() => this.hover()] },
         }, [[data.begin_s, data.end_s], [null, null]], this.area);
         hide_drawing(this.plot);
         this.listen();
     }
 
     legend() {
-        const names = ["1 job on the node", "2 jobs", "3 or more"].slice(0, this.data.deepest);
+        const names = this.shown
+            ? [`up to a quarter of a node's ${this.shown.name}`, "half", "three quarters", "all"]
+            : ["1 job on the node", "2 jobs", "3 or more"].slice(0, this.data.deepest);
+        const keys = this.shown ? LEVELS : HUES;
         return element("span", { class: "legend" }, ...names.map((name, i) =>
-            element("span", {}, element("span", { class: `key ${HUES[i]}` }), name)));
+            element("span", {}, element("span", { class: `key ${keys[i]}` }), name)));
+    }
+
+    // Let the colours show a countable resource, on the nodes from the first to the last that have it, or null: the jobs.
+    shade(resource) {
+        this.shown = resource;
+        this.place.querySelector(".buttons .legend").replaceWith(this.legend());
+        const has = resource ? Array.from(resource.of_node, Boolean) : [];
+        this.set_view({ ...this.view, n0: Math.max(0, has.indexOf(true)), n1: has.lastIndexOf(true) + 1 || this.data.nodes });
     }
 
     height() {
@@ -190,13 +206,15 @@ class Schedule {
         this.empty = pixel(colour("free"));
         this.edge = pixel(colour("edge"));
         this.fills = HUES.flatMap((hue) => ["", "-b", "-c"].map((shade) => pixel(colour(hue + shade))));
+        this.levels = LEVELS.map((level) => pixel(colour(level)));
+        this.without = pixel(colour("grid"));
     }
 
     // The rows of pixels that show the same part of a node: `node`, `band` within it, and the rows from `top` on.
     rows(height) {
         const { n0, n1 } = this.view;
         const node_px = height / (n1 - n0);
-        const bands = Math.max(1, Math.min(this.most_threads, MOST_BANDS, Math.floor(node_px / BAND_PX)));
+        const bands = this.shown ? 1 : Math.max(1, Math.min(this.most_threads, MOST_BANDS, Math.floor(node_px / BAND_PX)));
         const found = { bands, node_px, node: [], band: [], top: [] };
         let last = -1;
         for (let row = 0; row < height; row++) {
@@ -233,7 +251,8 @@ class Schedule {
         this.mix.fill(0, 0, cells);
         this.thin.fill(0, 0, cells);
         const drawn = this.count(rows, w);
-        this.fill(rows, w, drawn * 10 < count * w);
+        if (this.shown) fillTaken(this, rows, w);
+        else this.fill(rows, w, drawn * 10 < count * w);
         this.plot.ctx.putImageData(this.image, Math.round(left), Math.round(top));
         this.frames++;
     }
@@ -266,7 +285,8 @@ class Schedule {
             const is_thin = x0 >= x1 || row >= until;
             if (row >= until) [row, until] = [Math.max(0, until - 1), Math.max(1, until)]; // between two rows
             const x = Math.min(w - 1, Math.max(0, Math.floor((start[i] - t0) * per_s)));
-            const number = job[i] + 1;
+            const number = this.shown ? this.shown.amounts[job[i]] : job[i] + 1;
+            if (number === 0) continue;
             drawn += until - row;
             for (; row < until; row++) {
                 const base = row * stride;
@@ -396,7 +416,7 @@ class Schedule {
         const who = `Job ${jobs.id[job]}${name ? ` “${name}”` : ""}${user ? ` of user ${user}` : ""}`;
         const threads = jobs.threads[job] === 1 ? "1 hardware thread" : `${jobs.threads[job]} hardware threads`;
         const waited = jobs.start[job] - jobs.submit[job];
-        const begin = `${who} asked for ${threads}. It was submitted at ${clock(jobs.submit[job], 3)} and started ${waited > 0 ? `${clock(waited)} later` : "at once"}`;
+        const begin = `${who}${groupsText(this.facts, job)} asked for ${threads}${askedText(this.facts, job)}. It was submitted at ${clock(jobs.submit[job], 3)} and started ${waited > 0 ? `${clock(waited)} later` : "at once"}`;
         const ended = jobs.end[job] < 0 ? "and has not ended" : `and ended at ${clock(jobs.end[job], 3)} as ${this.state(job)}`;
         const slow = this.slowdown(job);
         const beside = this.partners(job).map((other) => jobs.id[other]);
@@ -440,7 +460,9 @@ class Schedule {
     async hover() {
         const { left, top } = this.plot.cursor;
         const found = left >= 0 && !this.dragging ? this.jobs_at(left, top) : [];
-        const key = found.join();
+        const node = Math.min(Math.max(Math.floor(this.plot.posToVal(top, "y")), 0), this.data.nodes - 1);
+        const about = found.length ? nodeText(this, node, this.plot.posToVal(left, "x")) : "";
+        const key = `${found.join()} ${about}`;
         this.tip.hidden = !found.length;
         if (!found.length) return (this.hovered = "");
         this.place_tip(left, top);
@@ -449,6 +471,7 @@ class Schedule {
         const texts = await Promise.all(found.slice(0, 3).map(async (job) => [this.sentence(job), await this.reason(job)]));
         if (key !== this.hovered) return;
         const parts = texts.map(([sentence, reason]) => element("p", {}, sentence, ...(reason ? [element("em", {}, ` ${reason}`)] : [])));
+        if (about) parts.unshift(element("p", {}, about));
         if (found.length > 3) parts.push(element("p", {}, `and ${found.length - 3} more jobs here`));
         this.tip.replaceChildren(...parts);
         this.place_tip(left, top);
@@ -529,11 +552,12 @@ class Schedule {
     show_table(details, from = 0) {
         const SHOWN = 50;
         const { order, jobs } = this;
+        const told = Object.keys(this.facts);
         details.querySelector(".jobs")?.remove();
         const rows = Array.from(order.slice(from, from + SHOWN), (job) => {
             const slow = this.slowdown(job);
             const to_chart = element("button", { type: "button", onclick: () => { this.area.focus(); this.select(job); } }, String(jobs.id[job]));
-            return [to_chart, this.user(job) || "–", String(jobs.threads[job]), this.nodes_of(job).replace(/^nodes? /, ""), clock(jobs.submit[job], 3),
+            return [to_chart, this.user(job) || "–", ...told.map((name) => this.facts[name](job) || "–"), String(jobs.threads[job]), this.nodes_of(job).replace(/^nodes? /, ""), clock(jobs.submit[job], 3),
                 clock(jobs.start[job], 3), jobs.end[job] < 0 ? "–" : clock(jobs.end[job], 3), slow === null ? "–" : slow.toFixed(3),
                 this.partners(job).map((other) => jobs.id[other]).slice(0, 6).join(" ") || "–", this.state(job)];
         });
@@ -546,7 +570,7 @@ class Schedule {
                 (pagers[place].disabled ? pagers[1 - place] : pagers[place]).focus();
             },
         }, text);
-        const table = tableOf(["job", "user", "threads", "nodes", "submitted", "started", "ended", "slowdown", "beside jobs", "state"], rows);
+        const table = tableOf(["job", "user", ...told, "threads", "nodes", "submitted", "started", "ended", "slowdown", "beside jobs", "state"], rows);
         details.append(element("div", { class: "jobs" },
             element("p", {}, pager("‹ earlier", from - SHOWN, 0), ` jobs ${from + 1} to ${Math.min(order.length, from + SHOWN)} of ${order.length} `, pager("later ›", from + SHOWN, 1)),
             element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Jobs of ${this.data.title}` }, table)));

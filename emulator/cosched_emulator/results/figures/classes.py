@@ -158,9 +158,13 @@ class FactFigures(NamedTuple):
 
 
 def fact_figures(jobs: RecordColumns, facts: Interned[str], rules: ClassRules = PAPER_RULES) -> dict[str, FactFigures]:
-    """Return the figures of the jobs with each value of a fact, in order of the values, and of all."""
+    """Return the figures of the jobs with each value of a fact, in order of the values, and of ``all``; ``none`` have no value.
+
+    A partition may have one of these names: it is told in quotes.
+    """
     rows = np.ones(len(jobs), dtype=np.bool_)
-    chosen = {value or "none": facts.where(value) for value in sorted(facts.distinct)} | {"all": rows}
+    names = {value: f'"{value}"' if value in ("all", "none") else value or "none" for value in sorted(facts.distinct)}
+    chosen = {name: facts.where(value) for value, name in names.items()} | {"all": rows}
     return {name: _fact_figures(jobs, mask, rules) for name, mask in chosen.items()}
 
 

@@ -169,6 +169,12 @@ def threads_held(stays: StayColumns) -> Steps:
     return steps_of(np.concatenate([stays.start_us, stays.end_us]), np.concatenate([held, -held]))
 
 
+def amount_held(stays: StayColumns, of_job: IntArray) -> Steps:
+    """Return over time how much is held of what the jobs have on each of their nodes, by row of the jobs."""
+    held = of_job[stays.job] * stays.node_count
+    return steps_of(np.concatenate([stays.start_us, stays.end_us]), np.concatenate([held, -held]))
+
+
 def threads_in_use(stays: StayColumns, nodes: int, threads: int) -> Steps:
     """Return over time the number of hardware threads that at least one job holds, where several jobs may hold the same.
 

@@ -20,8 +20,6 @@ from cosched_emulator.results.figures.plot import (
     INK,
     QUIET,
     RUN_COLOURS,
-    SHARING_COLOURS,
-    SHARING_NAMES,
     caption,
     drawing,
     legend_above,
@@ -172,7 +170,7 @@ def shared_pixels(
     bottom, top = (np.ceil(node * height / threads_of.size - 0.5).astype(np.int64) for node in (low, high))
     narrow = (left >= right) | (bottom >= top)
     number = stays.job[chosen] + 1
-    deep, mix, thin = (_Rectangles(height, width) for _ in range(3))
+    deep, mix, thin = (Rectangles(height, width) for _ in range(3))
     deep.add(bottom[~narrow], top[~narrow], left[~narrow], right[~narrow], np.ones_like(number[~narrow]))
     first = np.clip(place[0], 0, width - 1).astype(np.int64)
     lowest = np.minimum(bottom, height - 1)
@@ -206,17 +204,19 @@ def _bands_held(mask: int, threads: int, bands: int) -> list[tuple[int, int]]:
     return [(low, high + 1) for low, high in mask_intervals(found)] if found else []
 
 
-class _Rectangles:
+class Rectangles:
     """Sums of rectangles of numbers, each entered at its four corners."""
 
     def __init__(self, height: int, width: int) -> None:
         self._changes = np.zeros((height + 1, width + 1), dtype=np.int64)
 
     def add(self, bottom: IntArray, top: IntArray, left: IntArray, right: IntArray, number: IntArray) -> None:
+        """Add numbers to rectangles from row ``bottom`` to ``top`` and from column ``left`` to ``right``, without these."""
         for rows, columns, sign in ((bottom, left, 1), (top, left, -1), (bottom, right, -1), (top, right, 1)):
             np.add.at(self._changes, (rows, columns), sign * number)
 
     def total(self) -> IntArray:
+        """Return the sums: [row, column]."""
         found: IntArray = self._changes.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
         return found
 
@@ -330,12 +330,17 @@ def corners(boxes: Sequence[Box | TurnBox], scale: float) -> list[npt.NDArray[np
 
 @contextmanager
 def node_rows(
-    file: str | os.PathLike[str], machine: Sequence[NodeClass], window: tuple[int, int], boxes: int, row_in: float
+    file: str | os.PathLike[str],
+    machine: Sequence[NodeClass],
+    window: tuple[int, int],
+    boxes: int,
+    row_in: float,
+    below: Sequence[int] = (),
 ) -> Iterator[tuple[Picture, Axes, float]]:
     """Yield a picture with a row per node, its axes, and the unit of its time axis in microseconds; save it at the end.
 
-    ``window`` is its begin and end in microseconds, ``row_in`` the height of a row in inches. Raises `EmulatorError` for more
-    ``boxes`` than a picture can show.
+    ``window`` is its begin and end in microseconds, ``row_in`` the height of a row in inches. The picture has further axes for each
+    number of rows in ``below``. Raises `EmulatorError` for more ``boxes`` than a picture can show.
     """
     if boxes > MOST_BOXES:
         raise EmulatorError(f"{boxes} boxes are too many for one picture (at most {MOST_BOXES}): choose a shorter time")
@@ -343,11 +348,12 @@ def node_rows(
     nodes = sum(node_class.nodes for node_class in machine)
     size, unit = time_unit((end_us - begin_us) / SECOND_US)
     scale = size * SECOND_US
-    with drawing(file, 9.6, min(7.0, 1.6 + max(1.6, row_in * nodes))) as picture:
-        axes = picture.subplots()
+    heights = [min(5.4, max(1.6, row_in * nodes)), *(min(1.8, max(0.6, row_in * rows)) for rows in below)]
+    with drawing(file, 9.6, 1.6 + sum(heights) + 0.4 * len(below)) as picture:
+        axes, *_ = picture.subplots(len(heights), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         axes.set_xlim(begin_us / scale, end_us / scale)
         axes.set_ylim(0, nodes)
-        axes.set_xlabel(f"time [{unit}]")
+        picture.axes[-1].set_xlabel(f"time [{unit}]")
         axes.set_ylabel("node")
         _mark_nodes(axes, nodes)
         yield picture, axes, scale
@@ -363,87 +369,12 @@ def _mark_nodes(axes: Axes, nodes: int) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str]) -> None:
+def patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str], columns: int = 3) -> None:
     """Draw a legend of colours above the axes."""
     from matplotlib.patches import Patch  # noqa: PLC0415 - optional, and slow to load
 
     handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
-    legend_above(axes, 3, handles=handles)
-
-
-# Which jobs were on each hardware thread over time, as a picture.
-
-MOST_OUTLINES = 20_000  # of jobs, for a picture of boxes; more are drawn as pixels
-PIXELS = (1_400, 1_000)  # of such a picture: columns, and rows at most
-
-
-def plot_gantt(
-    file: str | os.PathLike[str],
-    machine: Sequence[NodeClass],
-    jobs: RecordColumns,
-    stays: StayColumns,
-    window_s: tuple[float | None, float | None] = (None, None),
-    title: str = "",
-) -> None:
-    """Draw the jobs on each hardware thread over time: a row per node, coloured by the number of jobs on the node.
-
-    ``window_s`` cuts the time axis (seconds, None: no cut). Raises `EmulatorError` for more boxes than a picture can show.
-    """
-    begin_us, end_us = window_us(jobs, stays, window_s)
-    if outlines_within(machine, stays, begin_us, end_us) > MOST_OUTLINES:
-        with node_rows(file, machine, (begin_us, end_us), 0, 0.2) as (picture, axes, _):
-            deepest = _draw_pixels(axes, shared_pixels(machine, stays, begin_us, end_us, *PIXELS))
-            _end_gantt(picture, axes, deepest, title)
-        return
-    boxes = shared_boxes(machine, stays, begin_us, end_us)
-    with node_rows(file, machine, (begin_us, end_us), len(boxes), 0.2) as (picture, axes, scale):
-        _draw_boxes(axes, jobs, boxes, scale)
-        outlines = job_outlines(machine, stays, begin_us, end_us)
-        if len(outlines) <= 5000:  # with more of them, only lines would be visible
-            _draw_outlines(picture, axes, jobs, outlines, scale)
-        _end_gantt(picture, axes, max((box.jobs_on_node for box in boxes), default=1), title)
-
-
-def _end_gantt(picture: Picture, axes: Axes, deepest: int, title: str) -> None:
-    patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
-    caption(picture, title, "")
-
-
-def _draw_pixels(axes: Axes, pixels: SharedPixels) -> int:
-    """Fill the axes with pixels; return the most jobs on a node."""
-    colours = np.array(
-        [[int(each[place : place + 2], 16) for place in (1, 3, 5)] for hue in SHARING_COLOURS for each in hue]
-    )
-    shades = len(SHARING_COLOURS[0])
-    depth = np.clip(pixels.jobs_on_node, 1, len(SHARING_COLOURS))
-    image = colours[shades * (depth - 1) + pixels.mix % shades].astype(np.uint8)
-    image[(pixels.mix == 0) & ~pixels.narrow] = 255
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
-    axes.imshow(image, extent=(left, right, low, high), origin="lower", aspect="auto", interpolation="nearest")
-    return int(pixels.jobs_on_node.max(initial=1))
-
-
-def _draw_boxes(axes: Axes, jobs: RecordColumns, boxes: Sequence[Box], scale: float) -> None:
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
-
-    colours = [
-        SHARING_COLOURS[min(box.jobs_on_node, len(SHARING_COLOURS)) - 1][int(jobs.id[box.job]) % 3] for box in boxes
-    ]
-    axes.add_collection(PolyCollection(corners(boxes, scale), facecolors=colours, edgecolors="none"), autolim=False)
-
-
-def _draw_outlines(picture: Picture, axes: Axes, jobs: RecordColumns, boxes: Sequence[Box], scale: float) -> None:
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
-
-    edges = PolyCollection(
-        corners(boxes, scale), facecolors="none", edgecolors="white", linewidths=0.7 if len(boxes) <= 1000 else 0.25
-    )
-    axes.add_collection(edges, autolim=False)
-    box_of_job: dict[int, Box] = {}
-    for box in boxes:
-        if box.job not in box_of_job or box.area > box_of_job[box.job].area:
-            box_of_job[box.job] = box
-    label_boxes(picture, axes, [(int(jobs.id[job]), box) for job, box in box_of_job.items()], scale, 7.5)
+    legend_above(axes, columns, handles=handles)
 
 
 # Pictures of time sharing: which jobs ran in each quantum.

@@ -25,7 +25,7 @@ from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_emulator.workload.job import NO_TERMS, Workload
 from cosched_emulator.workload.swf.swf_writer import header_lines, row_of
 from cosched_hwmodel.text_formats import encoded
-from cosched_hwmodel.units import SECOND_US, seconds_text
+from cosched_hwmodel.units import SECOND_US, amounts_text, seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ METADATA: Final[Mapping[str, str]] = {
     "partition": "those that took it",
     "qos": "likewise",
     "account": "likewise",
+    "resources": "what it asks of each of its nodes, as `gpu:2`; likewise",
+    "licences": "what it asks of the machine; likewise",
     "reason": "why it was refused, failed or cancelled",
 }
 WORKLOAD_NAME = "w0"  # Batsim's name of the first workload
@@ -164,6 +166,10 @@ def _metadata(record: JobRecord, *, ran: bool) -> str:
     if job.terms != NO_TERMS:
         facts = {"partition": ",".join(job.terms.partitions), "qos": job.terms.qos, "account": job.terms.account}
         text += "".join([f";{name}={encoded(value)}" for name, value in facts.items() if value])
+    if job.spec.resources:
+        text += f";resources={encoded(amounts_text(job.spec.resources))}"
+    if job.spec.licences:
+        text += f";licences={encoded(amounts_text(job.spec.licences))}"
     if record.reason:
         text += f";reason={encoded(record.reason)}"
     return text

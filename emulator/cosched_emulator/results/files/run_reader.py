@@ -6,6 +6,8 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -43,7 +45,8 @@ from cosched_emulator.results.record_columns import (
 )
 from cosched_emulator.workload.jobs_in_columns import Interned, intern_values
 from cosched_hwmodel.text_formats import decoded
-from cosched_hwmodel.units import SECOND_US, parse_seconds
+from cosched_hwmodel.units import SECOND_US, amounts_of, parse_seconds
+from cosched_plugin.common.slurm_notation import ranges_of
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.messages import NodeClass, Welcome
 from cosched_plugin.protocol.values import frozen
@@ -154,6 +157,7 @@ class StoredRun(NamedTuple):
     stays: StayColumns
     summary: dict[str, Any]
     selection: Selection
+    partitions: tuple[tuple[int, int, str], ...] = ()  # runs of nodes: first, number, the names of their partitions
 
     @property
     def nodes(self) -> int:
@@ -165,13 +169,35 @@ class StoredRun(NamedTuple):
         """Return the number of hardware threads of all nodes."""
         return sum(item.nodes * item.threads for item in self.machine)
 
+    @property
+    def counted(self) -> dict[str, IntArray]:
+        """Return how much each node has of each countable resource, by name; types count with the name without."""
+        names = sorted({name for item in self.machine for name, _ in item.resources if ":" not in name})
+        nodes = [item.nodes for item in self.machine]
+        return {name: np.repeat([dict(item.resources).get(name, 0) for item in self.machine], nodes) for name in names}
+
+
+# Keys of the metadata that jobs have in common.
+FACTS: Final = ("user", "partition", "qos", "account", "resources", "licences")
+
 
 class JobOwners(NamedTuple):
-    """Whose the jobs of a run are, by row of its `RecordColumns`."""
+    """Whose the jobs of a run are, and what their users say of them, by row of its `RecordColumns`."""
 
-    user: Interned[str]  # empty where it is not known
     name: npt.NDArray[np.object_]
     energy_j: npt.NDArray[np.float64]  # NaN where it is not known
+    facts: Mapping[str, Interned[str]]  # each of `FACTS`; empty where a job has none
+
+    @property
+    def user(self) -> Interned[str]:
+        """Return the users, empty where a job's is not known."""
+        return self.facts["user"]
+
+    def counted(self, name: str) -> IntArray:
+        """Return how much of a countable resource each job has on each of its nodes."""
+        resources = self.facts["resources"]
+        each = [dict(amounts_of(text)).get(name, 0) if text else 0 for text in resources.distinct]
+        return np.array(each, dtype=np.int64)[resources.places] if each else np.zeros(0, dtype=np.int64)
 
 
 class CsvRow:
@@ -231,31 +257,26 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(str(folder), "warmup and cooldown, 0 or more", str(selection), field="selection") from error
     check_sizes(folder, description)  # last: a row that cannot be read tells more
-    return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen)
-
-
-def read_fact(folder: str | os.PathLike[str], jobs: RecordColumns, fact: str) -> Interned[str]:
-    """Return one key of the metadata of the ``jobs`` of the run in ``folder``, empty where a job has none; `InputError` as above."""
-    row_of = dict(zip(jobs.id.tolist(), range(len(jobs)), strict=True))
-    found = [""] * len(jobs)
-    for line in csv_rows(Path(folder) / JOBS, JOB_COLUMNS):
-        _, _, rest = line.text("metadata").partition(f";{fact}=")
-        found[row_of[line.count("job_id")]] = decoded(rest.partition(";")[0])
-    return intern_values(found)
+    partitions = _partitions_of(description, folder, sum(item.nodes for item in machine))
+    return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen, partitions)
 
 
 def read_owners(folder: str | os.PathLike[str], jobs: RecordColumns) -> JobOwners:
     """Return whose the ``jobs`` of the run in ``folder`` are; raise `InputError` for a damaged file."""
     row_of = dict(zip(jobs.id.tolist(), range(len(jobs)), strict=True))
-    users, names, energy_j = [""] * len(jobs), np.full(len(jobs), "", dtype=np.object_), np.full(len(jobs), np.nan)
+    names, energy_j = np.full(len(jobs), "", dtype=np.object_), np.full(len(jobs), np.nan)
+    facts = {fact: [""] * len(jobs) for fact in FACTS}
     for line in csv_rows(Path(folder) / JOBS, JOB_COLUMNS):
         row = row_of[line.count("job_id")]
         names[row] = decoded(line.text("profile"))
-        _, found, rest = line.text("metadata").partition(";user=")
-        users[row] = decoded(rest.partition(";")[0]) if found else ""
+        metadata = line.text("metadata")
+        for fact, values in facts.items():
+            _, found, rest = metadata.partition(f";{fact}=")
+            if found:
+                values[row] = decoded(rest.partition(";")[0])
         joules = line.get("consumed_energy", float, "a number of joules")
         energy_j[row] = joules if joules >= 0 else np.nan
-    return JobOwners(intern_values(users), names, energy_j)
+    return JobOwners(names, energy_j, {fact: intern_values(values) for fact, values in facts.items()})
 
 
 def _columns(
@@ -293,6 +314,28 @@ def _machine_of(description: Mapping[str, Any], folder: str | os.PathLike[str]) 
         fault = error if isinstance(error, Fault) else Fault("field", "nested too deeply")
         raise InputError(file, "node classes", f"{fault.path}: {fault.text}", field="machine") from error
     return machine
+
+
+def _partitions_of(
+    description: Mapping[str, Any], folder: str | os.PathLike[str], nodes: int
+) -> tuple[tuple[int, int, str], ...]:
+    """Return the runs of neighbouring nodes that are in the same partitions of the run's settings; none without partitions."""
+    try:
+        named = [(part["name"], part["nodes"]) for part in description.get("config", {}).get("partitions", ())]
+        spans = [(str(name), ((0, nodes),) if text is None else ranges_of(text)) for name, text in named]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        file = str(Path(folder) / RUN)
+        raise InputError(file, "names and nodes of partitions", str(error), field="config.partitions") from error
+    names: list[list[str]] = [[] for _ in range(nodes if spans else 0)]
+    for name, ranges in spans:
+        for first, count in ranges:
+            for its in names[first : first + count]:
+                its.append(name)
+    found: list[tuple[int, int, str]] = []
+    for alike, group in groupby(enumerate(names), itemgetter(1)):
+        rows = [node for node, _ in group]
+        found.append((rows[0], len(rows), ", ".join(alike)))
+    return tuple(found)
 
 
 def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
