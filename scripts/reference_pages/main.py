@@ -12,6 +12,7 @@ from typing import Final
 
 from scripts.reference_pages.emulator import PAGES as EMULATOR
 from scripts.reference_pages.imports import PAGES as IMPORTS
+from scripts.reference_pages.metrics import PAGES as METRICS
 from scripts.reference_pages.policies import PAGES as POLICIES
 from scripts.reference_pages.records import PAGES as RECORDS
 
@@ -20,6 +21,7 @@ PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     **POLICIES,
     **RECORDS,
     **EMULATOR,
+    **METRICS,
     **IMPORTS,
 }
 FIRST: Final = "<!-- Printed by scripts/reference from the code; do not edit. -->"

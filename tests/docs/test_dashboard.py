@@ -1,4 +1,4 @@
-"""The dashboard of Grafana asks for metrics that the programs have, in expressions that Prometheus takes."""
+"""The dashboard of Grafana and the alerts ask for metrics that the programs have, in expressions that Prometheus takes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from scripts.reference_pages.metrics import SERVED, served
 from tests.processes import free_port, killed_at_the_end, wait_until
 
-from cosched_emulator.live import live_server, watched
-from cosched_plugin import server
 from cosched_plugin.common.metrics_server import MetricsServer
-from cosched_plugin.common.status import QUEUE_GAUGES, Gauge, Status
 from cosched_plugin.slurm import gains
 
-DASHBOARD: Final = Path(__file__).parents[2] / "docs/examples/cosched-dashboard.json"
-# What each program serves: its job for Prometheus -> prefix and gauges.
-SERVED: Final[dict[str, tuple[str, dict[str, Gauge]]]] = {
-    "scheduler": ("cosched_plugin", {**server.GAUGES}),
-    "slurm": ("cosched_plugin", {**QUEUE_GAUGES, **gains.GAUGES}),
-    "manager": ("cosched_manager", {**live_server.GAUGES, **watched.GAUGES}),
-}
+EXAMPLES: Final = Path(__file__).parents[2] / "docs/examples"
+DASHBOARD: Final = EXAMPLES / "cosched-dashboard.json"
+ALERTS: Final = EXAMPLES / "cosched-alerts.yml"
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not on this machine")
 METRIC: Final = re.compile(r"(?<![a-z_])(up|cosched_[a-z_]+)(?:\{([^}]*)\})?")
 
 
@@ -41,22 +36,9 @@ def queries() -> list[tuple[str, str]]:
     return [(panel["title"], target["expr"]) for panel in dashboard()["panels"] for target in panel["targets"]]
 
 
-def page(job: str) -> str:
-    """Return the metrics of a program in which every number is 1, and of what has a name there is one, x."""
-    prefix, gauges = SERVED[job]
-    fields: dict[str, Any] = {}
-    for key in gauges:
-        *path, last = ["x" if part == "*" else part for part in key.split(".")]
-        inner = fields
-        for part in path:
-            inner = inner.setdefault(part, {})
-        inner[last] = 1
-    return Status(lambda: fields, gauges).prometheus(prefix)
-
-
 def kinds(job: str) -> dict[str, str]:
     """Return the samples of a program's page, and what each is."""
-    return dict(line.split()[2:4] for line in page(job).splitlines() if line.startswith("# TYPE"))
+    return dict(line.split()[2:4] for line in served(job).splitlines() if line.startswith("# TYPE"))
 
 
 @pytest.mark.parametrize(("title", "expr"), queries())
@@ -96,9 +78,72 @@ def test_panels_do_not_overlap_and_have_numbers_of_their_own() -> None:
     assert all(0 <= x < 24 for x, _ in cells)
 
 
+def promtool(*arguments: object, given: str = "") -> str:
+    """Return what promtool finds wrong; empty: nothing."""
+    command = ["promtool", *map(str, arguments)]
+    ran = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+    return "" if ran.returncode == 0 else ran.stdout + ran.stderr
+
+
+@needs_promtool
+@pytest.mark.parametrize("program", SERVED)
+def test_metrics_are_named_as_prometheus_advises(program: str) -> None:
+    assert promtool("check", "metrics", given=served(program)) == ""
+
+
+@needs_promtool
+def test_prometheus_takes_the_alerts() -> None:
+    assert promtool("check", "rules", "--lint-fatal", ALERTS) == ""
+
+
+def test_alerts_watch_metrics_that_a_program_has() -> None:
+    """A rule on a metric that no program has never fires."""
+    known = {name: kind for program in SERVED for name, kind in kinds(program).items()}
+    rules = re.findall(r"alert: (\w+)\n +expr: (.*)", ALERTS.read_text(encoding="utf-8"))
+    assert len(rules) > 5
+    for alert, expr in rules:
+        for name in re.findall(r"cosched_[a-z_]+", expr):
+            assert name in known, f"{alert}: {name}"
+            assert (known[name] == "counter") == bool(re.search(rf"increase\({name}\[", expr)), f"{alert}: {name}"
+
+
+FIRES: Final[dict[str, dict[str, str]]] = {
+    "CoschedProgramDown": {'up{job="cosched-manager"}': "0x60"},
+    "CoschedNoScheduler": {"cosched_manager_waits_no_scheduler": "3x60"},
+    "CoschedAccountingWaits": {"cosched_manager_accounting_backlog": "10+10x60"},
+    "CoschedPartitionIdle": {
+        'cosched_manager_partition_pending_jobs{partition="gpu"}': "2x60",
+        'cosched_manager_partition_threads_used{partition="gpu"}': "0x60",
+    },
+    "CoschedErrors": {"cosched_plugin_errors_total": "0+1x60"},
+}
+
+
+@needs_promtool
+@pytest.mark.parametrize("alert", [*FIRES, ""])
+def test_an_alert_fires_on_its_trouble_and_none_without(alert: str, tmp_path: Path) -> None:
+    calm = {
+        'up{job="cosched-manager"}': "1x60",
+        "cosched_manager_waits_no_scheduler": "0x60",
+        "cosched_manager_accounting_backlog": "0x20 5x20 0x20",
+        'cosched_manager_partition_pending_jobs{partition="gpu"}': "2x60",
+        'cosched_manager_partition_threads_used{partition="gpu"}': "1x60",
+        "cosched_plugin_errors_total": "4x60",
+    }
+    series = [{"series": name, "values": values} for name, values in {**calm, **FIRES.get(alert, {})}.items()]
+    summed = [
+        {"expr": 'count by (alertname) (ALERTS{alertstate="firing"})', "eval_time": "55m",
+         "exp_samples": [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if alert else []}
+    ]  # fmt: skip
+    tests = [{"interval": "1m", "input_series": series, "promql_expr_test": summed}]
+    file = tmp_path / "test.yml"  # JSON is YAML
+    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}), encoding="utf-8")
+    assert promtool("test", "rules", file) == ""
+
+
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not on this machine")
 def test_a_real_prometheus_answers_each_query(tmp_path: Path) -> None:
-    servers = {job: MetricsServer("127.0.0.1:0", partial(page, job)) for job in SERVED}
+    servers = {job: MetricsServer("127.0.0.1:0", partial(served, job)) for job in SERVED}
     scrapes = [
         {"job_name": f"cosched-{job}", "static_configs": [{"targets": [at.address]}]} for job, at in servers.items()
     ]

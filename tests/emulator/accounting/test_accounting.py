@@ -227,9 +227,8 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
     (told,) = accounts.jobs([7])
     assert (told["state"], told["reason"], told["start_us"], told["starts"]) == ("RUNNING", "measured", 20, 1)
     first = Stay(20, 40, runs_on((0, 2, 3, 2), (5, 1, 1 << 100, 1)))
-    accounts.record(
-        [StayEnded(7, first), JobChanged(40, 7, "PENDING", "requeued"), FaultHappened(40, "node fail", "node 5")]
-    )
+    accounts.record([StayEnded(7, first), JobChanged(40, 7, "PENDING", "requeued")])
+    accounts.record([FaultHappened(40, "node fail", "node 5")])
     (told,) = accounts.jobs([7])
     assert (told["state"], told["start_us"], told["requeues"]) == ("PENDING", None, 1)
     accounts.record([NodeChanged(40, 5, "DOWN"), JobChanged(50, 7, "RUNNING"), NodeChanged(55, 5, "UP", "mended")])
@@ -246,7 +245,7 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
         "ppn_max": 0, "threads_per_process": 1, "memory_mb": 0, "exclusive": False, "estimate_us": 100, "limit_us": 500,
         "demand": [1, 2, 3], "usage": None, "self_slowdown": None, "run_us": 100, "source_id": 7, "starts": 2, "requeues": 1,
         "preemptions": 0, "nodes": 3, "work_us": 19, "expected_us": 200, "granted_us": 500, "suspended_us": 3, "unpaired": False,
-        "partitions": [], "qos": "", "account": "", "resources": [], "licences": [],
+        **dict.fromkeys(("qos", "account"), ""), **{name: [] for name in ("partitions", "resources", "licences")},
     }  # fmt: skip
     assert rows(path, "SELECT id, wait_s, wall_s, work_s FROM job_times") == [(7, 40e-6, 20e-6, 19e-6)]
     assert rows(path, "SELECT * FROM stays") == [(7, 0, 20e-6, 40e-6, 3, 5, 0), (7, 1, 50e-6, 70e-6, 3, 3, 0)]
