@@ -71,7 +71,7 @@ ALLOWED = [
             ("manager", (f"{COMMON}.slots",)), ("scenario", (f"{COMMON}.slurm_notation",)),
             ("workload", (f"{COMMON}.slurm_notation", f"{COMMON}.sacct_rows", f"{COMMON}.sacct_dump")),
             ("live.live_manager", ()), ("expected_starts", ()),
-            ("results", ("matplotlib", f"{COMMON}.trace_file")),
+            ("results", ("matplotlib", f"{COMMON}.slurm_notation", f"{COMMON}.trace_file")),
         )
     ),
 ]  # fmt: skip
@@ -85,7 +85,8 @@ ONLY_BY = [
         "cosched_emulator.users.door",
     )),
     ("matplotlib", (
-        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_over_time",
+        "cosched_emulator.results.figures.gantt", "cosched_emulator.results.figures.plot",
+        "cosched_emulator.results.figures.plot_over_time",
         "cosched_emulator.studies.pictures",
     )),
     ("pandas", ("cosched_emulator.api.simulate", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
