@@ -44,6 +44,7 @@ def whatif(
     ),
     workers: int | None = option("--workers N", "Processes.  [default: one for each core]", click.IntRange(min=1)),
     out: Path = option("--out DIR", "Folder of the study, new or resumed."),
+    wide: bool = option("--wide", "All tables, and every assumption."),
     as_json: bool = option("--json", "Machine-readable output."),
 ) -> None:
     """Say what other policies, and sharing nodes, would do to a log: for whom, how sure, and what that hangs on.
@@ -59,18 +60,20 @@ def whatif(
     from cosched_emulator.studies.study_folder import REPORT, StudyFolder
     from cosched_emulator.studies.text import failed_alike
     from cosched_emulator.whatif.answer import answer, best_of, compare
+    from cosched_emulator.whatif.answer_lead import brief
     from cosched_emulator.whatif.answer_page import page
     from cosched_emulator.whatif.answer_text import as_dict, text
+    from cosched_emulator.whatif.distance import distance_to_record
     from cosched_emulator.whatif.question import (
         Question,
         more_runs,
         prepare_question,
-        site_of,
         study_of,
         whole_study,
         with_scale,
         with_whole,
     )
+    from cosched_emulator.whatif.site_sections import site_of
     from cosched_emulator.whatif.warm import whole_run
     from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
 
@@ -87,7 +90,8 @@ def whatif(
         raise click.UsageError("--as-submitted goes with --sacct FILE")
     with redirect_stdout(sys.stderr):  # modules that the site names may print
         sections, own = site_of(site, overrides(options))
-        question = with_scale(Question(sections, policy or own, assignments), window_count, window_jobs)
+        question = Question(sections, policy or own, assignments, asked=policy is not None)
+        question = with_scale(question, window_count, window_jobs)
         prepared = prepare_question(question, out)
         folder = StudyFolder(out / STUDY)
         whole = whole_study(prepared)
@@ -101,9 +105,12 @@ def whatif(
         made = _run(second, folder, way, bar, 0)
     for alike, failure in failed_alike((cell.number, cell.key, cell.text, failure) for cell, failure in made.failures):
         warn(f"{alike}: {failure.text}")
-    found = answer(prepared, made.result)
+    found = answer(prepared, made.result, distance_to_record(prepared))
     write_page(out / REPORT, page(found), force=True)
-    say(json.dumps(as_dict(found), indent=2, ensure_ascii=False) if as_json else text(found), nl=as_json)
+    if as_json:
+        say(json.dumps(as_dict(found), indent=2, ensure_ascii=False))
+    else:
+        say(text(found) if wide else "\n".join(brief(found)))
     say(f"page: {out / REPORT}; all runs: {out / STUDY}", err=True)
     if made.failures:
         click.get_current_context().exit(1)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from importlib.resources import files
-from textwrap import wrap
+from statistics import median
 from typing import Any, Final, TypeAlias
 
 from cosched_emulator.results.figures.comparison import FigureRow
@@ -39,8 +39,10 @@ class Paragraph:
 class Table:
     """A table of texts. The first column names the rows; columns with numbers are aligned to the right.
 
-    ``strong`` has the (row, column) of cells in bold, ``marks`` what others are: ``good`` or ``bad``; the text says it, too.
-    ``closed``: only its caption is shown until it is opened.
+    ``strong`` has the (row, column) of cells in bold, ``marks`` what others are: ``good``, ``bad`` or ``open``; the text
+    says it, too.
+    ``closed``: only its caption is shown until it is opened. ``stacked``: on a narrow screen each row is a block, its cells behind
+    their headings.
     """
 
     caption: str
@@ -49,6 +51,7 @@ class Table:
     strong: frozenset[tuple[int, int]] = frozenset()
     closed: bool = False
     marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,15 @@ class Bars:
     zero: float = 0.0
 
 
-Block: TypeAlias = Paragraph | Table | Figure | Bars
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Paragraphs with a table beside them, where the screen is wide enough."""
+
+    paragraphs: Sequence[Paragraph]
+    table: Table
+
+
+Block: TypeAlias = Paragraph | Table | Figure | Bars | Beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +185,13 @@ def _block(block: Block, figures: list[Mapping[str, Any]]) -> Iterator[str]:
             yield f'<details class="numbers"><summary>Table: {escape(title)}</summary></details>\n</figure>\n'
         case Bars():
             yield from _bars(block)
+        case Beside(paragraphs, table):
+            yield '<div class="beside"><div>\n'
+            for each in paragraphs:
+                yield from _block(each, figures)
+            yield "</div>\n"
+            yield from _table(table)
+            yield "</div>\n"
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -183,11 +201,10 @@ def _table(table: Table) -> Iterator[str]:
     caption = "" if table.closed else f'<p class="caption" aria-hidden="true">{name}</p>\n'
     yield f'<div class="table">{caption}'
     # A wide table scrolls by itself; so that it does by keys, too, its frame takes the focus.
-    yield f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table aria-label="{name}">\n<thead><tr>'
+    stacked = ' class="stacked"' * table.stacked
+    yield f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table aria-label="{name}"{stacked}>\n<thead><tr>'
     bare = [[cell.lstrip("+-±–") for cell in row] for row in table.rows]  # noqa: RUF001 - signs, and what does not exist
-    is_text = [
-        any(row[place][:1] and not row[place][:1].isdigit() for row in bare) for place in range(len(table.headings))
-    ]
+    is_text = [_is_text(table, bare, place) for place in range(len(table.headings))]
     classes = [' class="text"' if text else "" for text in is_text]
     for heading, kind in zip(table.headings, classes, strict=True):
         yield f'<th scope="col"{kind}>{escape(heading)}</th>'
@@ -199,11 +216,20 @@ def _table(table: Table) -> Iterator[str]:
             text = escape(cell)
             mark = table.marks.get((line, place))
             kind = classes[place] if mark is None else f' class="{"text " * is_text[place]}{mark}"'
+            kind += f' data-label="{escape(table.headings[place])}"' * table.stacked
             yield f"<td{kind}>{f'<strong>{text}</strong>' if (line, place) in table.strong else text}</td>"
         yield "</tr>\n"
     yield "</tbody></table></div></div>\n"
     if table.closed:
         yield "</details>\n"
+
+
+def _is_text(table: Table, bare: Sequence[Sequence[str]], place: int) -> bool:
+    """Tell whether a column has texts and no numbers: a marked cell, such as a verdict below figures, counts where all are marked."""
+    cells = [row[place] for line, row in enumerate(bare) if (line, place) not in table.marks] or [
+        row[place] for row in bare
+    ]
+    return any(cell[:1] and not cell[:1].isdigit() for cell in cells)
 
 
 @cache
@@ -215,46 +241,58 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-# Values with intervals, as a picture of its own (SVG): it needs no script, and takes its colours from the style.
-
-_ROW, _LEFT, _RIGHT, _WIDTH, _LABEL = 26, 220, 20, 720, 40
-_NAME, _LONG_LEFT = 32, 300  # letters of a name on a line; where one has more, names have two lines and more room
+# Values with intervals, as pictures of their own (SVG), one a row: they need no script, and take their colours from the style. Places
+# are in percent of the width: a picture becomes narrower with the page, and the text beside it stays as large.
 
 
 def _bars(bars: Bars) -> Iterator[str]:
-    known = [value for column in (bars.means, bars.lows, bars.highs) for value in column if value is not None]
-    low, high = min([bars.zero, *known]), max([bars.zero, *known])
-    is_long = any(len(name) > _NAME for name in bars.names)
-    left, row = (_LONG_LEFT, _ROW + 10) if is_long else (_LEFT, _ROW)
-    size = (_WIDTH - left - _RIGHT) / ((high - low) or 1.0)
-    height = row * len(bars.names) + _ROW
+    low, high = _limits(bars)
 
-    def at(value: float) -> float:
-        return round(left + (value - low) * size, 1)
+    def at(value: float) -> str:
+        return f"{100 * (min(max(value, low), high) - low) / ((high - low) or 1.0):.2f}%"
 
     title = f"{bars.title} [{bars.unit}]" if bars.unit else bars.title
     yield f'<figure class="bars" aria-label="{escape(title)}">\n<figcaption>{escape(title)}</figcaption>\n'
-    yield f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}; its table follows">\n'
-    yield f'<line class="zero" x1="{at(bars.zero)}" x2="{at(bars.zero)}" y1="0" y2="{height - _ROW}"/>\n'
-    for value in dict.fromkeys((low, high, bars.zero)):
-        if value not in (low, high) and min(at(value) - at(low), at(high) - at(value)) < _LABEL:
-            continue
-        yield f'<text class="quiet" text-anchor="middle" x="{at(value)}" y="{height - 8}">{value:.3g}</text>\n'
+    yield f'<div role="img" aria-label="{escape(title)}; its table follows">\n'
     columns = (bars.names, bars.means, bars.lows, bars.highs)
-    for number, (name, mean, least, most) in enumerate(zip(*columns, strict=True)):
-        middle = row * (number + 0.5)
-        lines = wrap(name, _LONG_LEFT // 7, max_lines=2, placeholder=" ...") or [""]
-        for place, line in enumerate(lines):
-            y = middle + 4 + 15 * (place - (len(lines) - 1) / 2)
-            yield f'<text text-anchor="end" x="{left - 10}" y="{y}">{escape(line)}</text>\n'
-        if least is not None and most is not None:
-            yield f'<line class="interval" x1="{at(least)}" x2="{at(most)}" y1="{middle}" y2="{middle}"/>\n'
+    for name, mean, least, most in zip(*columns, strict=True):
+        yield f'<div class="bar"><span>{escape(name)}</span><svg>'
         if mean is not None:
-            yield f'<circle cx="{at(mean)}" cy="{middle}" r="5"/>\n'
-    yield "</svg>\n"
+            yield f'<line class="change" x1="{at(bars.zero)}" x2="{at(mean)}" y1="50%" y2="50%"/>'
+        yield f'<line class="zero" x1="{at(bars.zero)}" x2="{at(bars.zero)}" y1="0" y2="100%"/>'
+        if least is not None and most is not None:
+            yield f'<line class="interval" x1="{at(least)}" x2="{at(most)}" y1="50%" y2="50%"/>'
+            for is_cut, value, anchor, head in (
+                (least < low, low, "start", "\u25c0"),
+                (most > high, high, "end", "\u25b6"),
+            ):
+                yield f'<text class="cut" x="{at(value)}" y="50%" text-anchor="{anchor}">{head}</text>' * is_cut
+        if mean is not None:
+            yield f'<circle cx="{at(mean)}" cy="50%" r="5"/>'
+        yield "</svg></div>\n"
+    yield '<div class="bar"><span></span><svg>'
+    near = 0.08 * (high - low)
+    marks = {value: anchor for value, anchor in ((low, "start"), (high, "end")) if abs(value - bars.zero) > near}
+    for value, anchor in {bars.zero: "middle", **marks}.items():
+        yield f'<text class="quiet" text-anchor="{anchor}" x="{at(value)}" y="50%">{value:.3g}</text>'
+    yield "</svg></div>\n</div>\n"
     rows = [
         (name, *("" if value is None else f"{value:.3g}" for value in values))
         for name, *values in zip(*columns, strict=True)
     ]
     yield from _table(Table(f"Table: {title}", ("", "mean", "low", "high"), rows, closed=True))
     yield "</figure>\n"
+
+
+def _limits(bars: Bars) -> tuple[float, float]:
+    """Return the ends of the axis: it has all means; of intervals much wider than what the means span, only a part."""
+    means = [bars.zero, *(value for value in bars.means if value is not None)]
+    bounds = [value for column in (bars.lows, bars.highs) for value in column if value is not None]
+    halves = [
+        (high - low) / 2
+        for low, high in zip(bars.lows, bars.highs, strict=True)
+        if low is not None and high is not None
+    ]
+    beyond = max(max(means) - min(means), median(halves) if halves else 0.0)
+    low, high = min(means) - beyond, max(means) + beyond
+    return max(low, min(means + bounds)), min(high, max(means + bounds))

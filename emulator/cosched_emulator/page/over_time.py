@@ -49,12 +49,13 @@ def lines_figure(
     top: float | None = None,
     time: bool = False,
     logarithmic: bool = False,
+    dots: bool = False,
     note: str = "",
 ) -> Figure:
     """Return a chart of ``lines`` over ``x``, ascending; NaN is a gap.
 
     ``unit`` stands behind values, ``top`` is the end of the axis that begins at 0. ``time``: x is in seconds, and a value
-    holds until the next one.
+    holds until the next one. ``dots``: values are marked, as lines have gaps.
     """
     series = []
     for line in lines:
@@ -74,6 +75,7 @@ def lines_figure(
         "time": time,
         "steps": time,
         "logarithmic": logarithmic,
+        "dots": dots,
     }
     return Figure("lines", title, note, data)
 

@@ -1,4 +1,7 @@
-"""What a study says of a question: for each candidate the gain over windows, who pays, and what the answer hangs on."""
+"""What a study says of a question: for each candidate the gain over windows, who pays, and what the answer hangs on.
+
+A gain passes a gate (`gated`): the baseline must be credible, and nearer to the log's own waits than the candidate is to it.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from cosched_emulator.statistics.intervals import (
 from cosched_emulator.statistics.weighted import CLASS_NAMES
 from cosched_emulator.studies.study_result import Row, StudyResult
 from cosched_emulator.whatif.candidates import FORMULA, Candidate, Change, Place
+from cosched_emulator.whatif.distance import Distance
 from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, USERS
 from cosched_emulator.whatif.question import PRESENT, Prepared, changes_of
 from cosched_emulator.whatif.waits import FloatArray, Waits, recorded_of, waits_of
@@ -31,7 +35,8 @@ FIGURES: Final[Mapping[str, str]] = {  # column of a study -> what it is
     "energy_total_j": "energy",
 }
 GAIN, HARM, OPEN = "gain", "harm", "not shown"
-_ORDER: Final = {GAIN: 0, OPEN: 1, HARM: 2}
+FAR, UNCHECKED = "not credible", "cannot be checked"  # instead of a gain
+VERDICTS: Final = (GAIN, FAR, UNCHECKED, OPEN, HARM)  # the best first
 _MOST_WINDOWS: Final = 1_000
 
 Windows = Mapping[int, Row]  # by number of the window
@@ -54,6 +59,7 @@ class Compared(NamedTuple):
     contention: str
     changes: Mapping[str, Interval | None]  # by column
     verdict: str
+    wait_ratio: float  # mean wait, to the present policy's; NaN: unknown
     needed: float  # windows of this size at which the interval of the response would not include 0
     classes: tuple[Payer, ...]
     users: tuple[Payer, ...]
@@ -108,12 +114,13 @@ class Answer(NamedTuple):
     not_compared: tuple[tuple[Candidate, str], ...]  # with the reason
     recorded_s: FloatArray  # waits, by row of the log
     waits: Mapping[tuple[str, str], Waits]  # by candidate and way of contention
+    distance: Distance | None  # of the present policy, as it is modelled, from the record; None: it cannot be checked
 
     @property
     def best(self) -> Compared | None:
-        """Return what the page is about: the shortest mean response of candidates that gain, else of those not shown to do harm."""
+        """Return what the page is about: the shortest mean response of those with the best verdict."""
         known = [one for one in self.compared if one.response is not None]
-        known.sort(key=lambda one: (_ORDER[one.verdict], one.response.mean if one.response else 0))
+        known.sort(key=lambda one: (VERDICTS.index(one.verdict), one.response.mean if one.response else 0))
         return known[0] if known else None
 
     def waits_under(self, one: Compared) -> Waits | None:
@@ -131,8 +138,8 @@ def best_of(compared: Iterable[Compared]) -> dict[str, Candidate]:
     return {one.contention: one.candidate for one, _ in reversed(known)}
 
 
-def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
-    """Compare all candidates with the present policy; verdicts hold together, whatever their number."""
+def compare(prepared: Prepared, result: StudyResult, distance: Distance | None = None) -> tuple[Compared, ...]:
+    """Compare all candidates with the present policy; verdicts hold together, whatever their number, and pass the gate."""
     runs = _Runs(prepared, result)
     found = [
         _compared(prepared, candidate, contention, runs)
@@ -146,7 +153,7 @@ def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
     return tuple(
         one._replace(
             changes={column: changes[place] for column, changes in columns.items()},
-            verdict=_verdict(columns[RESPONSE][place], least),
+            verdict=gated(_verdict(columns[RESPONSE][place], least), one.wait_ratio, distance),
             needed=_needed(columns[RESPONSE][place]),
             later=later[place],
         )
@@ -154,9 +161,9 @@ def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
     )
 
 
-def answer(prepared: Prepared, result: StudyResult) -> Answer:
+def answer(prepared: Prepared, result: StudyResult, distance: Distance | None) -> Answer:
     """Return the answer from a study of `study_of` that is done, wholly or in part."""
-    compared = compare(prepared, result)
+    compared = compare(prepared, result, distance)
     runs = _Runs(prepared, result)
     best = best_of(compared)
     swings = [swing for found in changes_of(prepared, best) if (swing := _swing(prepared, runs, *found)).moved]
@@ -188,6 +195,7 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
         (*prepared.left_out, *_without_runs(prepared, compared, result)),
         recorded_s,
         dict(_waits(prepared, compared, runs, recorded_s)),
+        distance,
     )
 
 
@@ -251,6 +259,7 @@ def _compared(prepared: Prepared, candidate: Candidate, contention: str, runs: _
         contention,
         {column: runs.change(place, policy, column) for column in FIGURES},
         OPEN,
+        _ratio(*(runs.figure(place, each, "wait_s_mean") for each in (policy, PRESENT))),
         math.nan,
         tuple(_payers(classes, prepared.question.scale.least)),
         tuple(_payers(users, prepared.question.scale.least)),
@@ -289,6 +298,26 @@ def _verdict(change: Interval | None, least: int) -> str:
     if change is None or not change.exists or change.n < least:
         return OPEN
     return GAIN if change.high < 0 else HARM if change.low > 0 else OPEN
+
+
+def gated(verdict: str, wait_ratio: float, distance: Distance | None) -> str:
+    """Return a verdict: a gain only where a credible baseline is nearer to the record than the candidate's mean wait is to its own.
+
+    Compared are |ln| of ratios of mean waits, the baseline's at the end of its interval. Harm stays harm.
+    """
+    if verdict != GAIN:
+        return verdict
+    if distance is None:
+        return UNCHECKED
+    change = abs(math.log(wait_ratio)) if wait_ratio else math.inf
+    return GAIN if distance.credible and change >= distance.error_most else FAR
+
+
+def _ratio(own: Mapping[int, float], base: Mapping[int, float]) -> float:
+    """Return the ratio of two means over the windows that both have; NaN where there is none."""
+    both = own.keys() & base.keys()
+    total = sum(base[number] for number in both)
+    return sum(own[number] for number in both) / total if total > 0 else math.nan
 
 
 def _needed(change: Interval | None) -> float:

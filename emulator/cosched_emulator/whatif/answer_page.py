@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from cosched_emulator.page.document import Bars, Block, Page, Paragraph, Section, Table
+from cosched_emulator.page.document import Bars, Beside, Block, Page, Paragraph, Section, Table
 from cosched_emulator.page.over_time import Line, lines_figure
 from cosched_emulator.page.study_page import change_bars
-from cosched_emulator.whatif.answer import GAIN, HARM, Answer
-from cosched_emulator.whatif.answer_text import (
-    beside_record,
-    conditions,
-    headline,
-    own_log,
-    paragraph,
-    short_rows,
-    tables,
+from cosched_emulator.whatif.answer import FAR, GAIN, HARM, UNCHECKED, Answer, Compared
+from cosched_emulator.whatif.answer_lead import about_log, box_rows, candidate_rows, headline, how_sure, next_step
+from cosched_emulator.whatif.answer_text import conditions, paragraph, tables
+from cosched_emulator.whatif.told import site_name
+from cosched_emulator.whatif.waits import (
+    MOST_GROUPS,
+    RUNS_S,
+    SIZES,
+    Group,
+    Waits,
+    by_week,
+    groups_of,
+    size_map,
+    whole_log,
 )
-from cosched_emulator.whatif.waits import RUNS_S, SIZES, Group, Waits, by_week, groups_of, size_map
 
-_MARKS: Final = {GAIN: "good", HARM: "bad"}
-_COMMON: Final = ("trace", "log", "jobs")  # names of logs that say nothing of a site
+_MARKS: Final = {GAIN: "good", HARM: "bad"}  # of what is shown
+_CELLS: Final = {**_MARKS, FAR: "open", UNCHECKED: "open"}
+_LEVELS: Final = {FAR: "bad", UNCHECKED: "open"}  # of the baseline
 _FEW: Final = 20  # jobs of a cell, below which it has no colour
 _SAME: Final = 0.05  # of the present wait: changes below have no colour, either
 _RUN_NAMES: Final = ("to 1 min", "to 10 min", "to 1 h", "to 6 h", "longer")
@@ -36,88 +40,94 @@ def page(answer: Answer) -> Page:
     """Return all of an answer as a page."""
     best = answer.best
     waits = None if best is None else answer.waits_under(best)
-    name = "" if best is None else best.candidate.policy
-    lead: list[Block] = [Paragraph(headline(answer), headline=True), Paragraph(beside_record(answer))]
-    lead += [*_box(answer), _short(answer)]
-    about = [] if waits is None else [*_about(answer, waits, name)]
-    sections = [
-        *about,
-        Section("What the answer hangs on", [*_tornado(answer)]),
-        Section("In full", [*_in_full(answer)]),
-        Section("Assumptions", [Paragraph(each) for each in conditions(answer)]),
+    words = [
+        Paragraph(headline(answer), headline=True),
+        Paragraph(f"How sure: {how_sure(answer)}."),
+        Paragraph(f"Next: {next_step(answer)}."),
     ]
-    return Page(f"What if: {site_name(answer)}", lead, sections)
+    lead: list[Block] = [Beside(words, _box(answer)), _short(answer)]
+    sections = [
+        Section("Week by week", [*_weeks(answer, waits)]),
+        Section("What the answer hangs on", [*_tornado(answer)]),
+        *([] if best is None or waits is None else _about(answer, best, waits)),
+        Section("How near the baseline is", [*_nearness(answer)]),
+        Section("In full", [*_in_full(answer)]),
+        Section("Assumptions", [Paragraph(each, quiet=True) for each in conditions(answer)]),
+    ]
+    return Page(f"What if: {site_name(str(answer.prepared.question.site['workload']['swf']))}", lead, sections)
 
 
-def site_name(answer: Answer) -> str:
-    """Return the name of the site as its files tell it: that of the log, or of the folder where logs are all named alike."""
-    file = Path(str(answer.prepared.base["workload"]["swf"]))
-    name = file.name.removesuffix(".gz").removesuffix(".swf")
-    return next((each for each in (name, *(part.name for part in file.parents)) if each and each not in _COMMON), name)
-
-
-def _box(answer: Answer) -> Iterator[Block]:
-    recorded, present = own_log(answer)
-    if recorded is None and present is None:
-        return
-    rows = []
-    for label, field in (
-        ("mean wait, min", "mean"),
-        ("median", "median"),
-        ("95th percentile", "p95"),
-        ("jobs", "jobs"),
-    ):
-        cells = ("-" if each is None else f"{getattr(each, field):,.0f}" for each in (recorded, present))
-        rows.append((label, *cells))
-    yield Table("Your log, and our baseline over all of it", ("", "recorded", f"baseline: {answer.present}"), rows)
+def _box(answer: Answer) -> Table:
+    """Return the log beside the baseline, with the verdict about it."""
+    heading, *rows = box_rows(answer)
+    mark = _LEVELS.get(rows[-1][-1], "good")
+    return Table(about_log(answer), heading, rows, marks={(len(rows) - 1, 2): mark})
 
 
 def _short(answer: Answer) -> Table:
     """Return a line for each candidate, marked by its verdict."""
-    heading, *rows = short_rows(answer)
-    marks = {(line, 1): _MARKS[one.verdict] for line, one in enumerate(answer.compared) if one.verdict in _MARKS}
-    return Table(f"Candidates beside {answer.present}", heading, rows, marks=marks)
+    heading, *rows = candidate_rows(answer)
+    marks = {(line, 2): _CELLS[one.verdict] for line, one in enumerate(answer.compared) if one.verdict in _CELLS}
+    return Table(f"Candidates beside {answer.present}", heading, rows, marks=marks, stacked=True)
 
 
-def _about(answer: Answer, waits: Waits, name: str) -> Iterator[Section]:
-    """Yield the sections about the candidate of the headline."""
+def _weeks(answer: Answer, waits: Waits | None) -> Iterator[Block]:
+    """Yield the waits of all jobs by week, and of those of the windows under the candidate of the headline."""
+    baseline = f"baseline: {answer.present}"
+    whole = whole_log(answer.prepared, answer.recorded_s)
+    if whole is not None:
+        names = {"recorded": "recorded", "present": baseline}
+        yield from _week_lines(answer, whole, "Mean wait by week of submission, all jobs", names)
+    if waits is not None and answer.best is not None:
+        names = {"recorded": "recorded", "present": baseline, "candidate": answer.best.candidate.policy}
+        yield from _week_lines(answer, waits, "The same, jobs of the windows that count", names)
+
+
+def _week_lines(answer: Answer, waits: Waits, title: str, names: Mapping[str, str]) -> Iterator[Block]:
     weeks, groups = by_week(answer.prepared, waits)
-    if len(weeks) > 1:
-        columns = (("recorded", "recorded"), ("present policy", "present"), (name, "candidate"))
-        lines = [Line(label, np.array([getattr(group, field) / 60 for group in groups])) for label, field in columns]
-        known = [line for line in lines if np.isfinite(line.values).any()]
-        note = "Only jobs that count, in weeks with at least 20 of them; lines join weeks of different windows."
-        figure = lines_figure(
-            "Mean wait by week of submission",
+    lines = [
+        Line(name, np.array([math.nan if each is None else getattr(each, field) / 60 for each in groups]))
+        for field, name in names.items()
+    ]
+    known = [line for line in lines if np.isfinite(line.values).any()]
+    if len(weeks) > 1 and known:
+        yield lines_figure(
+            title,
             weeks,
             known,
             x_label="week of the log",
             y_label="hours",
             unit=" h",
-            note=note,
+            dots=any(np.isnan(line.values).any() for line in known),
+            note="Only weeks with at least 20 such jobs.",
         )
-        yield Section("Week by week", [figure])
-    yield Section(f"Small and large, short and long jobs under {name}", [_map(answer, waits)])
-    found = [
-        _group_table(f"Mean wait by {kind}, min", groups, name, closed=kind == "user")
-        for kind, groups in groups_of(answer.prepared, waits)
+
+
+def _about(answer: Answer, best: Compared, waits: Waits) -> list[Section]:
+    """Return the sections about the candidate of the headline; what is neither gain nor harm has no colour."""
+    name, shown = best.candidate.policy, best.verdict in _MARKS
+    groups = [
+        _group_table(f"Mean wait by {kind}, min", found, name, shown=shown, closed=kind == "user")
+        for kind, found in groups_of(answer.prepared, waits)
     ]
-    yield Section("Who waits", found)
+    size_map = _map(answer, waits, f"under {name} ({best.verdict})", shown=shown)
+    return [Section("Size and run time", [size_map]), Section("Who waits", groups)]
 
 
-def _map(answer: Answer, waits: Waits) -> Table:
+def _map(answer: Answer, waits: Waits, where: str, *, shown: bool) -> Table:
     rows = []
     marks = {}
     names = [f"to {size:,}" if size > 1 else "1" for size in SIZES] + ["more"]
-    for line, (name, row) in enumerate(zip(names, size_map(answer.prepared, waits), strict=True)):
+    found = [each for each in zip(names, size_map(answer.prepared, waits), strict=True) if any(each[1])]
+    for line, (name, row) in enumerate(found):
         rows.append((name, *map(_change_cell, row)))
         marks.update({(line, place): mark for place, group in enumerate(row, 1) if (mark := _mark(group))})
-    caption = "Change of the mean wait in minutes, and number of jobs: processors down, run time across"
-    return Table(caption, ("processors", *_RUN_NAMES), rows, marks=marks)
+    caption = f"Change of the mean wait {where} in minutes (jobs): processors down, run time across"
+    return Table(caption, ("processors", *_RUN_NAMES), rows, marks=marks if shown else {})
 
 
 def _change_cell(group: Group | None) -> str:
-    return "-" if group is None else f"{group.candidate - group.present:+,.0f} ({group.jobs:,} jobs)"
+    return "-" if group is None else f"{group.candidate - group.present:+,.0f} ({group.jobs:,})"
 
 
 def _mark(group: Group | None) -> str:
@@ -130,13 +140,14 @@ def _mark(group: Group | None) -> str:
     return "good" if change < 0 else "bad"
 
 
-def _group_table(caption: str, groups: Sequence[Group], name: str, *, closed: bool) -> Table:
+def _group_table(caption: str, groups: Sequence[Group], name: str, *, shown: bool, closed: bool) -> Table:
     rows = [
         (group.name, f"{group.jobs:,}", *(_minutes(each) for each in (group.recorded, group.present, group.candidate)))
         for group in groups
     ]
     marks = {(line, 4): mark for line, group in enumerate(groups) if (mark := _mark(group))}
-    return Table(caption, ("", "jobs", "recorded", "present policy", name), rows, closed=closed, marks=marks)
+    headings = ("", "jobs", "recorded", "baseline", name)
+    return Table(caption, headings, rows, closed=closed, marks=marks if shown else {})
 
 
 def _minutes(value: float) -> str:
@@ -162,6 +173,30 @@ def _tornado(answer: Answer) -> Iterator[Block]:
                 [change.high if change.exists else None for change in changes],
                 zero=0.0 if before is None else before.mean,
             )
+
+
+def _nearness(answer: Answer) -> Iterator[Block]:
+    """Yield what the record shows without any run, and the waits of all jobs by class, recorded and under the baseline."""
+    found = answer.distance
+    if found is None:
+        return
+    shares = [f"{100 * each:.0f} %" if math.isfinite(each) else "-" for each in (found.free_share, found.held_share)]
+    yield Paragraph(
+        f"In {shares[0]} of the recorded wait as many processors as the job asked for were idle; in {shares[1]} EASY would have "
+        "started the job. The baseline lacks what held it back."
+    )
+    for kind, classes in found.classes.items():
+        rows = [
+            (
+                each.name,
+                f"{each.jobs:,}",
+                *map(_minutes, (each.recorded, each.simulated)),
+                _minutes(100 * each.free_share),
+            )
+            for each in classes[:MOST_GROUPS]
+        ]
+        headings = ("", "jobs", "recorded", "baseline", "idle, % of the wait")
+        yield Table(f"All jobs by {kind}: mean wait, min", headings, rows, closed=True)
 
 
 def _in_full(answer: Answer) -> Iterator[Block]:

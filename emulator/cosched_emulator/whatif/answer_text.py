@@ -1,4 +1,4 @@
-"""An answer in words: in ten lines; a paragraph, which claims nothing whose interval includes no change, and tables; as JSON."""
+"""An answer in full: a paragraph, which claims nothing whose interval includes no change, tables, and the same as JSON."""
 
 from __future__ import annotations
 
@@ -6,107 +6,47 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
-from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
+from cosched_emulator.whatif.answer import (
+    FAR,
+    FIGURES,
+    GAIN,
+    HARM,
+    OPEN,
+    UNCHECKED,
+    Answer,
+    Compared,
+    Payer,
+    Swing,
+    plain,
+)
+from cosched_emulator.whatif.answer_lead import (
+    brief,
+    cannot_tell,
+    headline,
+    how_sure,
+    named,
+    needed,
+    next_step,
+    no_claim,
+    of_windows,
+    own_log,
+    payer_names,
+    short,
+    standing,
+)
 from cosched_emulator.whatif.candidates import CHANGES, CONTENTIONS
-from cosched_emulator.whatif.waits import Summary, Waits, summary_of, user_hours
+from cosched_emulator.whatif.told import is_assumed, missing_facts, site_name
 from cosched_terminal.console import align, printable
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
 _LISTED: Final = 5
+_REASONS: Final = {
+    FAR: "is not credible, as the baseline is further from the record, or does not follow it",
+    UNCHECKED: "cannot be checked",
+}
 _TOGETHER: Final = f"intervals of {100 * LEVEL:g} % for all rows together"
-
-
-def headline(answer: Answer) -> str:
-    """Return what changes, for whom and how sure, in hours and jobs; a change that is not shown is not told as one."""
-    best = answer.best
-    if best is None:
-        return "No candidate can be compared with the present policy."
-    what = f"{best.candidate.policy} ({best.candidate.what})"
-    if best.verdict != GAIN:
-        if best.verdict == HARM:
-            return f"Every candidate is shown to do harm, {what} the least: mean response {_short(best.response)}."
-        return f"No candidate is shown to gain. The nearest is {what}: mean response {_short(best.response)}{_needed(best)}."
-    waits = answer.waits_under(best)
-    sure = f"The mean response changes by {_short(best.response)} over {best.windows} windows."
-    if waits is None:
-        return f"With {what} jobs respond sooner. {sure}"
-    users = user_hours(answer.prepared, waits)
-    less, more = ([hours for hours in users.values() if sign * hours > 0] for sign in (-1, 1))
-    if users:
-        told = f"{len(less):,} users wait {-sum(less):,.0f} h less a week, {len(more):,} wait {sum(more):,.0f} h more"
-    else:
-        told = f"{len(waits.rows):,} jobs wait {waits.fewer_hours:,.0f} h less a week"
-    longer = f"; jobs run {waits.longer_hours:,.0f} h longer, as they share nodes" * (waits.longer_hours > 0.5)
-    return f"With {what} {told}{longer}. {sure}{_beware(answer, waits)}"
-
-
-def _beware(answer: Answer, waits: Waits) -> str:
-    """Return a warning where the baseline is further from the record than the candidate from it, in ratios of mean waits."""
-    recorded, present = own_log(answer)
-    means = [float(np.nanmean(each)) for each in (waits.candidate_s, waits.present_s)]
-    if recorded is None or present is None or not all((recorded.mean, present.mean, *means)):
-        return ""
-    near = abs(math.log(means[0] / means[1])) < abs(math.log(present.mean / recorded.mean))
-    return " Beware: the baseline is further from the log's own waits than this is from the baseline." * near
-
-
-def beside_record(answer: Answer) -> str:
-    """Return how far the present policy, as it is modelled, is from what the log records."""
-    recorded, present = own_log(answer)
-    if recorded is None:
-        return "The log records no waits: how near the baseline comes to them cannot be checked."
-    if present is None:
-        return f"The log's mean wait is {recorded.mean:,.0f} min; the baseline did not run over the whole log."
-    ratio = f" ({present.mean / recorded.mean:.2f} of it)" if recorded.mean else ""
-    return (
-        f"The log's jobs waited {recorded.mean:,.0f} min (median {recorded.median:,.0f}, p95 {recorded.p95:,.0f}); under the baseline, "
-        f"{answer.present}, they wait {present.mean:,.0f} min{ratio} (median {present.median:,.0f}, p95 {present.p95:,.0f})."
-    )
-
-
-def own_log(answer: Answer) -> tuple[Summary | None, Summary | None]:
-    """Return the waits that the log records, and those of the same jobs in the whole run under the present policy."""
-    whole = answer.prepared.whole
-    if whole is None or not whole.waits_s.size:
-        return summary_of(answer.recorded_s), None
-    known = (
-        np.isfinite(answer.recorded_s) if np.isfinite(answer.recorded_s).any() else np.full(len(whole.waits_s), True)
-    )
-    return summary_of(answer.recorded_s), summary_of(whole.waits_s[known])
-
-
-def brief(answer: Answer) -> Iterator[str]:
-    """Yield all that matters: the headline, the log beside the baseline, a line a candidate, what it hangs on, what to measure."""
-    yield headline(answer)
-    yield beside_record(answer)
-    rows = short_rows(answer)
-    yield from align(rows, range(2, 4))
-    if answer.swings:
-        yield f"Hangs most on: {_hangs(answer.swings[:1])}"
-    if answer.measure:
-        one, other, _ = answer.measure[0]
-        yield f"Measure next: {one} beside {other}"
-
-
-def short_rows(answer: Answer) -> list[list[str]]:
-    """Return a line for each candidate below a heading: what can be read at a glance."""
-    rows = [["candidate", "verdict", "response, %", "wait less, h a week", "who pays"]]
-    for one in answer.compared:
-        waits = answer.waits_under(one)
-        name = f"{one.candidate.policy}, {one.contention}" if one.candidate.shares else one.candidate.policy
-        hours = "-" if waits is None else f"{waits.fewer_hours:+,.0f}"
-        rows.append([name, one.verdict + _of_windows(one, answer), _cell(one.response), hours, _payer_names(one)])
-    return rows
-
-
-def _payer_names(one: Compared) -> str:
-    who = [payer.name for payer in one.classes] + [payer.name for payer in one.users]
-    more = f" and {len(who) - _NAMED} more" * (len(who) > _NAMED)
-    return f"{', '.join(who[:_NAMED])}{more}" or "-"
 
 
 def paragraph(answer: Answer) -> str:
@@ -115,26 +55,25 @@ def paragraph(answer: Answer) -> str:
 
 
 def _sentences(answer: Answer) -> Iterator[str]:
+    if claim := no_claim(answer):
+        yield claim
     yield (
         f"The log was run in {answer.windows} window{'s' * (answer.windows > 1)} of {answer.prepared.window_jobs:,} jobs, "
         f"and every policy compared with {answer.present}."
     )
     yield from (f"Without any run the log says: {text}." for text in answer.prepared.sharing)
-    scale = answer.prepared.question.scale
-    if answer.windows < scale.least:
-        yield f"It cannot tell: it is too short for {scale.least} windows of {scale.fewest} jobs."
-        return
-    if all(one.windows < scale.least for one in answer.compared):
-        yield f"It cannot tell: no candidate and {answer.present} both ran in {scale.least} windows."
+    if reason := cannot_tell(answer):
+        yield reason
         return
     yield from _gains_and_harms(answer)
+    yield from _no_gains(answer)
     same = [one for one in answer.compared if one.response and one.response.low == one.response.high == 0]
     if same:
-        yield f"With {', '.join(one.candidate.policy + _of_windows(one, answer) for one in same)} nothing changes."
+        yield f"With {', '.join(one.candidate.policy + of_windows(one, answer) for one in same)} nothing changes."
     unsure = [one for one in answer.compared if one.verdict == OPEN and one not in same]
     if unsure:
         names = ", ".join(
-            f"{one.candidate.policy} ({_short(one.response)}{_of_windows(one, answer)}{_needed(one)})" for one in unsure
+            f"{one.candidate.policy} ({short(one.response)}{of_windows(one, answer)}{needed(one)})" for one in unsure
         )
         yield f"The log cannot tell whether {names} change{'s' * (len(unsure) == 1)} the mean response."
     yield from _no_gain_of_sharing(answer)
@@ -153,14 +92,9 @@ def _opted_in(answer: Answer) -> Iterator[str]:
             swing for change in CHANGES for swing in answer.swings if swing.change == change and change.of == policy
         ]
         if asked:
-            told = [f"{_short(asked[0].before)} where all users opt in"]
-            told += [f"{_short(swing.response)} where {swing.change.what}" for swing in asked]
+            told = [f"{short(asked[0].before)} where all users opt in"]
+            told += [f"{short(swing.response)} where {swing.change.what}" for swing in asked]
             yield f"With {policy} the mean response changes by {'; by '.join(told)}."
-
-
-def _of_windows(one: Compared, answer: Answer) -> str:
-    """Say in how many windows both policies ran, where one did not in some."""
-    return f", in {one.windows} of {answer.windows} windows" * (one.windows < answer.windows)
 
 
 def _hanging(answer: Answer) -> Iterator[str]:
@@ -188,13 +122,13 @@ def _is_gain(change: Interval | None) -> bool:
 
 def _gains_and_harms(answer: Answer) -> Iterator[str]:
     """Yield what is shown: the shortest mean response first, who pays for it, and its energy; then harm."""
-    told = [one for one in answer.compared if one.verdict != OPEN]
+    told = [one for one in answer.compared if one.verdict in (GAIN, HARM)]
     told.sort(key=lambda one: (one.verdict == HARM, one.response.mean if one.response else 0))
     where = ""
     for one in told:
         place = f"Where {CONTENTIONS[one.contention].what}," if one.candidate.shares else "Without sharing,"
         begin, where = "There," if place == where else place, place
-        windows = _of_windows(one, answer)
+        windows = of_windows(one, answer)
         if one.verdict == GAIN:
             yield f"{begin} {one.candidate.policy} shortens the mean response by {_span(one.response, -1)}{windows}."
             yield from _energy(one)
@@ -203,6 +137,14 @@ def _gains_and_harms(answer: Answer) -> Iterator[str]:
         yield from _who_pays(one)
     if told and not any(one.users_told for one in told):
         yield "Which users pay, the log does not tell."
+
+
+def _no_gains(answer: Answer) -> Iterator[str]:
+    """Yield what was computed as a gain, and is none: nobody can check it, or the baseline is further from the record."""
+    found = [one for one in answer.compared if one.verdict in (FAR, UNCHECKED)]
+    if found:
+        names = ", ".join(f"{named(one)} ({short(one.response)})" for one in found)
+        yield f"Computed as a shorter mean response, which {_REASONS[found[0].verdict]}: {names}."
 
 
 def _no_gain_of_sharing(answer: Answer) -> Iterator[str]:
@@ -255,15 +197,9 @@ def _energy(one: Compared) -> Iterator[str]:
 def _hangs(swings: Sequence[Swing]) -> str:
     return "; ".join(
         f"whether {swing.change.what} ({swing.contention}: with {swing.candidate.policy} the mean response changes by "
-        f"{_short(swing.response)} instead of {_short(swing.before)})"
+        f"{short(swing.response)} instead of {short(swing.before)})"
         for swing in swings
     )
-
-
-def _needed(one: Compared) -> str:
-    """Say how many windows would tell, where more than there are would."""
-    enough = one.windows < one.needed < math.inf
-    return f"; about {one.needed:,.0f} such windows would tell" * enough
 
 
 def _listed(payers: Sequence[Payer], form: str) -> str:
@@ -276,14 +212,6 @@ def _span(found: Interval | None, sign: int = 1) -> str:
         return "-"
     low, high = sorted((sign * found.low, sign * found.high))
     return f"{_percent(sign * found.mean)} % ({_percent(low)} to {_percent(high)})"
-
-
-def _short(found: Interval | None) -> str:
-    if found is None:
-        return "no figure"
-    if not found.exists:
-        return f"{found.mean:+.0f} %"
-    return f"{found.mean:+.0f} %, {found.low:+.0f} to {found.high:+.0f}"
 
 
 def _percent(value: float) -> str:
@@ -329,7 +257,11 @@ def tables(answer: Answer) -> Iterator[AnswerTable]:
 
 
 def conditions(answer: Answer) -> Iterator[str]:
-    """Yield every assumption, what was not compared, and what failed."""
+    """Yield what the site has not told, every assumption, what was not compared, and what failed."""
+    missing = missing_facts(answer.prepared.question)
+    if missing:
+        yield f"not told of the site: {', '.join(missing)}"
+    yield from () if answer.distance is None else answer.distance.why_not
     yield from answer.prepared.assumptions
     for candidate, reason in answer.not_compared:
         yield f"not compared: {candidate.policy}, {reason}"
@@ -339,10 +271,10 @@ def conditions(answer: Answer) -> Iterator[str]:
 
 def text(answer: Answer) -> str:
     """Return all of an answer for a terminal."""
-    parts = [*map(printable, brief(answer)), "", "In full", printable(paragraph(answer))]
+    parts = [*brief(answer), "", "In full", printable(paragraph(answer))]
     for table in tables(answer):
         parts += ["", table.caption, *align(table.rows, range(table.first, table.last))]
-    return "\n".join([*parts, "", "Assumptions", *(f"- {printable(each)}" for each in conditions(answer))]) + "\n"
+    return "\n".join([*parts, "", "Assumptions", *(f"- {printable(each)}" for each in conditions(answer))])
 
 
 def _candidates(answer: Answer) -> AnswerTable:
@@ -352,11 +284,11 @@ def _candidates(answer: Answer) -> AnswerTable:
         [
             one.candidate.policy,
             one.contention if one.candidate.shares else "-",
-            one.verdict + _of_windows(one, answer),
+            one.verdict + of_windows(one, answer),
             *(_cell(one.changes[column]) for column in FIGURES),
             _cell(one.later),
             f"{one.shared:.0f}",
-            _payer_names(one),
+            payer_names(one),
         ]
         for one in answer.compared
     ]
@@ -370,11 +302,35 @@ def _cell(found: Interval | None) -> str:
 # ---------------------------------------------------------------- JSON
 
 
+def _distance(answer: Answer) -> dict[str, Any]:
+    """Return how far the baseline is from the record; None is what does not exist."""
+    found = answer.distance
+    if found is None:
+        return {}
+    figures = {
+        "ratio": found.ratio,
+        "error": found.error,
+        "error_most": found.error_most,
+        "weekly_r": found.weekly_r,
+        "weeks": found.weeks,
+        "weeks_within_2": found.weeks_within_2,
+        "busy_recorded": found.busy_recorded,
+        "busy_simulated": found.busy_simulated,
+    }
+    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+
+
 def as_dict(answer: Answer) -> dict[str, Any]:
     """Return all of an answer as plain values."""
     recorded, present = (None if each is None else each._asdict() for each in own_log(answer))
+    question = answer.prepared.question
     return {
         "headline": headline(answer),
+        "how_sure": how_sure(answer),
+        "measure_first": next_step(answer),
+        "site": site_name(str(question.site["workload"]["swf"])),
+        "baseline": {"verdict": standing(answer.distance), "assumed": is_assumed(question), **_distance(answer)},
+        "facts_missing": list(missing_facts(question)),
         "recorded_wait_min": recorded,
         "present_wait_min": present,
         "paragraph": paragraph(answer),
@@ -382,41 +338,45 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "windows": answer.windows,
         "window_jobs": answer.prepared.window_jobs,
         "jobs": len(answer.prepared.log.jobs),
-        "candidates": [
-            {
-                "policy": one.candidate.policy,
-                "what": one.candidate.what,
-                "contention": one.contention,
-                "shares": one.candidate.shares,
-                "verdict": one.verdict,
-                "windows": one.windows,
-                "change_percent": {column: plain(change) for column, change in one.changes.items()},
-                "fewer_wait_hours_a_week": None if (found := answer.waits_under(one)) is None else found.fewer_hours,
-                "windows_needed": one.needed if math.isfinite(one.needed) else None,
-                "later_percent": plain(one.later),
-                "shared_percent": one.shared,
-                "classes_that_pay": {payer.name: plain(payer.change) for payer in one.classes},
-                "users_that_pay": {payer.name: plain(payer.change) for payer in one.users},
-                "users": one.users_told,
-            }
-            for one in answer.compared
-        ],
-        "hangs_on": [
-            {
-                "assumption": swing.change.name,
-                "what": swing.change.what,
-                "contention": swing.contention,
-                "policy": swing.candidate.policy,
-                "as_assumed_percent": plain(swing.before),
-                "change_percent": plain(swing.response),
-                "moved_percent_points": plain(swing.moved),
-                "shown": swing.shown,
-            }
-            for swing in answer.swings
-        ],
+        "candidates": [_candidate(answer, one) for one in answer.compared],
+        "hangs_on": [*map(_swing, answer.swings)],
         "sharing": list(answer.prepared.sharing),
         "measure_next": [pair._asdict() for pair in answer.measure],
         "assumptions": list(answer.prepared.assumptions),
         "not_compared": {candidate.policy: reason for candidate, reason in answer.not_compared},
         "failed_runs": answer.failed,
+    }
+
+
+def _candidate(answer: Answer, one: Compared) -> dict[str, Any]:
+    waits = answer.waits_under(one)
+    return {
+        "policy": one.candidate.policy,
+        "what": one.candidate.what,
+        "contention": one.contention,
+        "shares": one.candidate.shares,
+        "verdict": one.verdict,
+        "windows": one.windows,
+        "change_percent": {column: plain(change) for column, change in one.changes.items()},
+        "fewer_wait_hours_a_week": None if waits is None else waits.fewer_hours,
+        "wait_ratio": one.wait_ratio if math.isfinite(one.wait_ratio) else None,
+        "windows_needed": one.needed if math.isfinite(one.needed) else None,
+        "later_percent": plain(one.later),
+        "shared_percent": one.shared,
+        "classes_that_pay": {payer.name: plain(payer.change) for payer in one.classes},
+        "users_that_pay": {payer.name: plain(payer.change) for payer in one.users},
+        "users": one.users_told,
+    }
+
+
+def _swing(swing: Swing) -> dict[str, Any]:
+    return {
+        "assumption": swing.change.name,
+        "what": swing.change.what,
+        "contention": swing.contention,
+        "policy": swing.candidate.policy,
+        "as_assumed_percent": plain(swing.before),
+        "change_percent": plain(swing.response),
+        "moved_percent_points": plain(swing.moved),
+        "shown": swing.shown,
     }

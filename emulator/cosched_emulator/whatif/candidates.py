@@ -53,7 +53,7 @@ CANDIDATES: Final = (
     Candidate("easy", "EASY backfilling"),
     Candidate("sjbf", "EASY with the shortest jobs backfilled first"),
     Candidate("conservative", "conservative backfilling"),
-    Candidate(GUESTS, "EASY; pending jobs beside running ones whose limits outlast theirs", shares=True),
+    Candidate(GUESTS, "EASY, pending jobs as guests of running ones that outlast them", shares=True),
     Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
     Candidate("symbiosis", "the shortest first, beside several running ones at once", shares=True),
     Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True),
@@ -61,7 +61,7 @@ CANDIDATES: Final = (
     Candidate("co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True),
 )
 LEVERS: Final = (
-    Candidate("estimates halfway", "estimates halfway between what users ask for and the run time", lever=_halfway),
+    Candidate("estimates halfway", "users' estimates halfway to the run times", lever=_halfway),
     Candidate("nodes + 10 %", "a tenth more nodes", lever=_more_nodes),
     Candidate("throttles x 2", "twice as many tasks of an array at a time", lever=_throttles),
 )

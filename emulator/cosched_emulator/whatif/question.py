@@ -15,9 +15,8 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import SHAPE
 from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.scenario.machine import build_machine, cores_of
-from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
+from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.scenario_jobs import read_log
-from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.cells import Plan, make_plan, merged
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.whatif.candidates import (
@@ -43,6 +42,7 @@ from cosched_emulator.whatif.candidates import (
 )
 from cosched_emulator.whatif.measures import MEASURES, OF_JOBS
 from cosched_emulator.whatif.programs import drawn_programs, other_programs
+from cosched_emulator.whatif.site_sections import AS_THEY_ARE, left_out, of_facts
 from cosched_emulator.whatif.warm import WHOLE, WholeRun, script_of_window, warm_window
 from cosched_emulator.workload.atomic_file import make_folder
 from cosched_emulator.workload.job import Workload
@@ -60,10 +60,6 @@ _MISSING: Final = {
     BANDWIDTH: "the site does not say what memory bandwidth its nodes have (--bandwidth-gbs, or a file of node classes)",
 }
 _WINDOWS: Final = "windows"  # beside it: a log for each
-# Sections of a site; the others are named
-_AS_THEY_ARE: Final = ("belief", "preemption", "partitions", "accounts", "limits", "requeue")  # in every window
-_TAKEN: Final = ("seed", "cluster", "workload", "truth", "script", *_AS_THEY_ARE)
-_TAKEN_OF_TRUTH: Final = ("composition", "pairs")  # the ways of contention have the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +70,7 @@ class Question:
     policy: str | Mapping[str, Any] | None = None  # the present one; None: EASY
     settings: tuple[str, ...] = ()  # on top of it
     scale: Scale = DEFAULT_SCALE
+    asked: bool = False  # whether somebody asked for that policy, and no file of the site
 
     @property
     def pairs(self) -> str | None:
@@ -174,55 +171,6 @@ class Prepared:
         return _draws(contention, self.question, self.said)
 
 
-def site_of(file: str | None, overrides: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
-    """Return the sections of a site file with options on top, paths from the current folder, and its policy, if it has one.
-
-    A section that nothing is given of is left out, unless it is one of those that are taken.
-    """
-    scenario = read_scenario(file, overrides)
-    usual = Scenario().as_dict()
-    table = {
-        name: _given(value)
-        for name, value in scenario.as_dict().items()
-        if name != "policy" and (name in _TAKEN or value != usual.get(name))
-    }
-    return table, scenario.policy or None
-
-
-def _given(value: Any) -> Any:
-    """Return a section, or a list of tables, without the keys that nothing is given of."""
-    if isinstance(value, Mapping):
-        return {key: part for key, part in value.items() if part is not None}
-    return [*map(_given, value)] if isinstance(value, list | tuple) else value
-
-
-def _left_out(site: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a note of what a site says, and the runs do not have."""
-    forms: Mapping[type, str] = {list: "[[{}]]", tuple: "[[{}]]", dict: "[{}]"}
-    left = {name: value for name, value in site.items() if name not in _TAKEN and value}
-    sections = [forms.get(type(value), "{}").format(name) for name, value in left.items()]
-    if sections:
-        yield f"left out of what the site says: {', '.join(sections)}"
-    usual = Scenario().as_dict()["truth"]
-    keys = [
-        key
-        for key, value in site.get("truth", {}).items()
-        if key not in _TAKEN_OF_TRUTH and value not in (usual.get(key), None, "none")
-    ]
-    if keys:
-        yield f"left out of what the site says: {', '.join(f'truth.{key}' for key in keys)}; each way of contention has its own"
-
-
-def _of_facts(site: Mapping[str, Any], said: Annotations | None) -> Iterator[str]:
-    """Yield what of a site's facts holds within a window, and what begins with it."""
-    if not (said and said.values["memory_mb"]) and not site["workload"].get("memory_mb"):
-        yield "memory that jobs ask for delays no start"
-    if said and said.values["after"]:
-        yield "a job that waits for one before its window waits no more: it counts as ended"
-    if site.get("script"):
-        yield "outages, reservations and what else the script has are in each window that they reach into"
-
-
 def prepare_question(question: Question, folder: Path) -> Prepared:
     """Check a question; programs are drawn into files of ``folder``. Raises what a scenario raises."""
     workload = _workload(question)
@@ -234,7 +182,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     base = {
         "seed": question.site.get("seed", 1),
         "workload": workload,
-        **{name: question.site[name] for name in _AS_THEY_ARE if question.site.get(name)},
+        **{name: question.site[name] for name in AS_THEY_ARE if question.site.get(name)},
         "results": {"warmup": margin, "cooldown": margin},
     }
     said = None if workload.get("annotations") is None else read_annotations(workload["annotations"])
@@ -242,8 +190,8 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of "
         "each are run, but do not count",
         "users do not react to the schedule, and no job is killed at its limit",
-        *_of_facts(question.site, said),
-        *_left_out(question.site),
+        *of_facts(question.site, said),
+        *left_out(question.site),
         *_of_import(question, str(workload["swf"])),
     ]
     hardware: dict[str, Mapping[str, Any]] = {}

@@ -18,7 +18,7 @@ from cosched_hwmodel.units import SECOND_US
 
 WEEK_S: Final = 7 * 86_400
 _FEWEST: Final = 20  # jobs of a week that is drawn
-_MOST: Final = 15  # rows of a table
+MOST_GROUPS: Final = 15  # rows of a table
 SIZES: Final = (1, 4, 16, 64)  # processors, at most
 RUNS_S: Final = (60, 600, 3_600, 21_600)  # seconds, at most
 FloatArray = NDArray[np.float64]
@@ -118,7 +118,7 @@ def groups_of(prepared: Prepared, waits: Waits) -> Iterator[tuple[str, list[Grou
     for kind, names in classes_of(prepared).items():
         found = [group for group in _groups(waits, np.array(names)[waits.rows].tolist()) if group.name]
         if len(found) > 1:
-            yield kind, sorted(found, key=lambda group: -group.jobs)[:_MOST]
+            yield kind, sorted(found, key=lambda group: -group.jobs)[:MOST_GROUPS]
 
 
 def classes_of(prepared: Prepared) -> dict[str, list[str]]:
@@ -137,13 +137,21 @@ def classes_of(prepared: Prepared) -> dict[str, list[str]]:
     return named
 
 
-def by_week(prepared: Prepared, waits: Waits) -> tuple[FloatArray, list[Group]]:
-    """Return the weeks of the log, from 1, in which enough jobs count, and their waits."""
+def whole_log(prepared: Prepared, recorded_s: FloatArray) -> Waits | None:
+    """Return the waits of all jobs of the log, without a candidate; None if the run of the whole log failed."""
+    if prepared.whole is None:
+        return None
+    unknown = np.full(len(recorded_s), np.nan)
+    return Waits(np.arange(len(recorded_s)), 0.0, recorded_s, prepared.whole.waits_s, unknown, 0.0)
+
+
+def by_week(prepared: Prepared, waits: Waits) -> tuple[FloatArray, list[Group | None]]:
+    """Return the weeks of the log, from 1, to the last one in which enough jobs count, and their waits; None for too few jobs."""
     submit_s = columns_of(prepared.log.jobs).submit_us.array[waits.rows] / SECOND_US
     weeks = (submit_s // WEEK_S).astype(np.int64) + 1
-    found = [(int(group.name), group) for group in _groups(waits, weeks.tolist()) if group.jobs >= _FEWEST]
-    found.sort(key=lambda item: item[0])
-    return np.array([week for week, _ in found], dtype=np.float64), [group for _, group in found]
+    found = {int(group.name): group for group in _groups(waits, weeks.tolist()) if group.jobs >= _FEWEST}
+    all_weeks = range(1, max(found, default=0) + 1)
+    return np.array(all_weeks, dtype=np.float64), [found.get(week) for week in all_weeks]
 
 
 def size_map(prepared: Prepared, waits: Waits) -> list[list[Group | None]]:

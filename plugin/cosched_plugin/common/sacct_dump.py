@@ -250,7 +250,8 @@ class TextDump:
         for _, said in found.values():
             counts.update(said)
         missing = tuple(FIELDS[key].names[0] for key, place in self._places.items() if place is None)
-        return Dump(tuple(row for row, _ in found.values()), missing, +counts, self._clock.has_zone, bad_row)
+        rows = tuple(row for row, _ in found.values())
+        return Dump(rows, missing, +counts, self._clock.has_zone, bad_row, self._cluster or "")
 
     def _names(self, line: str) -> list[str]:
         return [name.strip().casefold() for name in line.removesuffix(self._delimiter).split(self._delimiter)]
@@ -438,7 +439,7 @@ def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
             counts[BAD_ROWS] += 1
             bad_row = bad_row or f"job {place}: expected {_JOB}, got {got}"
             continue
-        clusters.add(str(job.get("cluster")))
+        clusters.add(str(job.get("cluster") or ""))
         for row in rows:
             if known_state(row.state) is None:
                 counts[UNKNOWN_STATE] += 1
@@ -449,7 +450,7 @@ def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
                 found[key] = row
     if len(clusters) > 1:
         raise InputError(file, "the jobs of one cluster", ", ".join(sorted(clusters)))
-    return Dump(tuple(found.values()), (), +counts, has_zone=True, bad_row=bad_row)
+    return Dump(tuple(found.values()), (), +counts, has_zone=True, bad_row=bad_row, cluster="".join(clusters))
 
 
 def _documents(file: str, text: str) -> Iterator[Sequence[Any]]:

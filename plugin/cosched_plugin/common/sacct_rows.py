@@ -65,6 +65,7 @@ class Dump(NamedTuple):
     counts: Counter[str]  # what was mended or left out, by what is said of it
     has_zone: bool  # whether its times say where they are
     bad_row: str = ""  # the first one that was left out, and why
+    cluster: str = ""  # of which it is; empty: it does not tell
 
 
 # What is said of rows, beside what `sacct_jobs` says of jobs.

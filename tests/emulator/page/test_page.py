@@ -18,7 +18,7 @@ from tests.emulator.page.conftest import EVIL
 
 from cosched_emulator import simulate
 from cosched_emulator.cli.report import report
-from cosched_emulator.page.document import Bars, Block, Figure, Page, Paragraph, Section, Table, page_parts
+from cosched_emulator.page.document import Bars, Beside, Block, Figure, Page, Paragraph, Section, Table, page_parts
 from cosched_emulator.page.run_page import run_page
 from cosched_emulator.page.schedule import pack_numbers, pack_texts, schedule_figure, shown_jobs
 from cosched_emulator.results.figures.metrics import ALL_JOBS, population, quantity
@@ -67,10 +67,34 @@ def test_a_name_is_text_everywhere(run_folder: Path, tmp_path: Path) -> None:
 def test_all_parts_of_a_page_escape() -> None:
     row = [[EVIL, EVIL]]
     blocks: list[Block] = [Paragraph(EVIL), Table(EVIL, [EVIL, EVIL], row), Table(EVIL, [EVIL, EVIL], row, closed=True)]
-    page = Page(EVIL, [*blocks, Bars(EVIL, EVIL, [EVIL], [1.0], [0.5], [None])], [Section(EVIL, blocks)])
+    beside = Beside([Paragraph(EVIL)], Table(EVIL, [EVIL, EVIL], row, stacked=True))
+    bars = Bars(EVIL, EVIL, [EVIL], [1.0], [0.5], [None])
+    page = Page(EVIL, [*blocks, bars, beside], [Section(EVIL, blocks)])
     text = "".join(page_parts(page))
     assert "<img" not in text
     assert text.count("<script>") == text.count("</script>") - 1  # the last is that of the data
+
+
+def test_bars_are_apart_beside_an_interval_that_is_much_wider() -> None:
+    """Of an interval to 900 % only a part is drawn, and an arrow says so; the table has all of it."""
+    bars = Bars("change", "%", ["a", "b", "c"], [-10.0, -40.0, 5.0], [-90.0, -50.0, 0.0], [900.0, -30.0, 10.0])
+    text = "".join(page_parts(Page("", [bars], [])))
+    (axis,) = re.findall(r'<div class="bar"><span></span>.*', text)
+    assert [float(mark) for mark in re.findall(r">([-\d.]+)</text>", axis)] == [0, -85, 50]
+    places = [float(place) for place in re.findall(r'<circle cx="([\d.]+)%"', text)]
+    assert places == pytest.approx([100 * (mean + 85) / 135 for mean in (-10, -40, 5)], abs=0.01)
+    assert text.count("\u25b6") == text.count("\u25c0") == 1
+    assert "<td>900</td>" in text
+
+
+def test_a_verdict_below_figures_does_not_make_a_column_of_texts() -> None:
+    def classes(marks: dict[tuple[int, int], str]) -> list[str]:
+        table = Table("", ["", "baseline"], [["mean", "381"], ["verdict", "credible"]], marks=marks)
+        return re.findall(r'<td class="([\w ]+)"', "".join(page_parts(Page("", [table], []))))
+
+    assert classes({(1, 1): "good"}) == ["good"]
+    assert classes({}) == ["text", "text"]
+    assert classes({(0, 1): "good", (1, 1): "bad"}) == ["text good", "text bad"]
 
 
 def test_over_several_seeds_figures_and_losers_are_of_all_and_the_rest_says_its_seed(tmp_path: Path) -> None:

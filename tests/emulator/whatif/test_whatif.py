@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from scripts.browser import CHROMIUM, browser
 from tests.commands import Commands, assert_one_line
 from tests.emulator.page.conftest import EVIL
+from tests.emulator.whatif.made import answered, asked, distance, made_up, write_log
 from tests.plugin.slurm.bed import RECORDED, needs_recordings
 from tests.properties import drawn
 
@@ -33,53 +32,15 @@ from cosched_emulator.whatif.question import (
     Prepared,
     Question,
     prepare_question,
-    site_of,
     study_of,
     with_whole,
 )
+from cosched_emulator.whatif.site_sections import site_of
 from cosched_emulator.whatif.warm import WholeRun
 from cosched_emulator.workload.beliefs import with_estimates
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
 from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
-
-
-def write_log(file: Path, jobs: int, *, gap_s: float = 200, seed: int = 1, processors: int = 8) -> Path:
-    """Write a log of random jobs of five users, whose estimates are double."""
-    draw = random.Random(seed)
-    lines, now = [f"; MaxProcs: {processors}"], 0.0
-    for number in range(1, jobs + 1):
-        now += draw.expovariate(1 / gap_s)
-        run, size, user = int(draw.uniform(60, 1800)), draw.choice([1, 1, 2, 4]), draw.randrange(1, 6)
-        lines.append(f"{number} {now:.0f} -1 {run} {size} -1 -1 {size} {2 * run} -1 1 {user} -1 {user % 3} 1 -1 -1 -1")
-    file.write_text("\n".join(lines) + "\n")
-    return file
-
-
-def asked(tmp_path: Path, jobs: int = 400, **site: Any) -> Prepared:
-    log = write_log(tmp_path / "log.swf", jobs)
-    question = Question({"workload": {"swf": str(log)}, **site}, scale=Scale(windows=4, fewest=50))
-    return prepare_question(question, tmp_path / "out")
-
-
-def made_up(prepared: Prepared, responses: Mapping[str, Sequence[float]], **more: Any) -> StudyResult:
-    """Return the result of a study in which a policy, ``POLICY`` or ``POLICY under HARDWARE``, has these mean responses by window."""
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for words, values in responses.items():
-            policy, _, hardware = words.partition(" under ")
-            for number, value in enumerate(values, 1):
-                place = {
-                    "workload": f"w{number}",
-                    "hardware": hardware or FORMULA,
-                    "belief": "told",
-                    "variant": "logged",
-                }
-                own = {RESPONSE: value, "user_responses": {"7": [10, 10 * value]}, "long_wide_response_s": value}
-                yield {**place, "policy": policy, **own, **more}
-
-    return cast(StudyResult, SimpleNamespace(rows=[*rows()], failures=()))
-
 
 # ---------------------------------------------------------------- words
 
@@ -97,7 +58,7 @@ _RESPONSES = st.lists(st.floats(1, 1000), min_size=4, max_size=4)
 def test_no_claim_stands_on_an_interval_that_includes_no_change(
     prepared: Prepared, responses: dict[str, list[float]]
 ) -> None:
-    found = answer(prepared, made_up(prepared, responses))
+    found = answered(prepared, responses)
     words = paragraph(found)
     for one in found.compared:
         assert one.response is not None
@@ -117,8 +78,8 @@ def test_no_claim_stands_on_an_interval_that_includes_no_change(
 def test_one_window_has_no_interval_and_no_claim(tmp_path: Path) -> None:
     short = asked(tmp_path, jobs=60)
     assert len(short.firsts) == 1
-    words = paragraph(answer(short, made_up(short, {PRESENT: [10], "lomarc-r": [1]})))
-    assert "It cannot tell" in words
+    words = paragraph(answered(short, {PRESENT: [10], "lomarc-r": [1]}))
+    assert "cannot tell" in words
     assert "shortens" not in words
 
 
@@ -126,8 +87,8 @@ def test_of_many_candidates_that_change_nothing_one_in_twenty_is_no_gain(prepare
     """Verdicts hold together: where each of four would be a gain by itself at 95 %, chance makes one of them soon."""
     barely = [98.8, 96.4, 98.6, 97.0]
     steady = {name: [100.0, 101.0, 99.0, 100.0] for name in _POLICIES}
-    alone = answer(prepared, made_up(prepared, {PRESENT: [100.0] * 4, "sjbf": barely}))
-    among = answer(prepared, made_up(prepared, {PRESENT: [100.0] * 4, **steady, "sjbf": barely}))
+    alone = answered(prepared, {PRESENT: [100.0] * 4, "sjbf": barely})
+    among = answered(prepared, {PRESENT: [100.0] * 4, **steady, "sjbf": barely})
     assert [one.verdict for one in alone.compared] == [GAIN]
     assert {one.candidate.policy: one.verdict for one in among.compared}["sjbf"] == OPEN
 
@@ -140,7 +101,7 @@ def test_what_the_answer_hangs_on_says_no_more_than_its_rows(prepared: Prepared)
     }
     moved = {f"{PRESENT} under formula, M2": [100.0] * 4, "lomarc-r under formula, M2": [88.0, 103.0, 99.0, 112.0]}
     rows = {**steady, **under["M3"], **under["few"], **moved}
-    found = answer(prepared, made_up(prepared, rows))
+    found = answered(prepared, rows)
     largest = found.swings[0]
     assert largest.change.name == "M2"
     assert largest.moved is not None
@@ -151,7 +112,7 @@ def test_what_the_answer_hangs_on_says_no_more_than_its_rows(prepared: Prepared)
         in words
     )
     assert "No gain is shown any more where more jobs bound by disk (M2) (formula)." in words
-    alone = answer(prepared, made_up(prepared, {**steady, **moved}))
+    alone = answered(prepared, {**steady, **moved})
     assert "The answer hangs most on whether more jobs bound by disk" in paragraph(alone)
     shown = [block for section in page(found).sections for block in section.blocks if isinstance(block, Bars)]
     tornado, bars = shown
@@ -165,12 +126,12 @@ def test_what_the_answer_hangs_on_says_no_more_than_its_rows(prepared: Prepared)
 def test_what_is_left_where_fewer_users_opt_in_is_always_said(prepared: Prepared) -> None:
     """Also where it is not shown to move the answer; other assumptions are told beside it."""
     rows = {PRESENT: [100.0] * 4, "guests": [60.0, 61.0, 59.0, 60.0], "lomarc-r": [50.0, 51.0, 49.0, 50.0]}
-    found = answer(prepared, made_up(prepared, rows))
+    found = answered(prepared, rows)
     assert "opt" not in paragraph(found)  # not run
     few = made_up(prepared, {"guests": [90.0, 91.0, 89.0, 90.0]}, belief="quarter opted in").rows
     half = made_up(prepared, {"guests": [80.0, 81.0, 79.0, 80.0]}, belief="half opted in").rows
     result = cast(StudyResult, SimpleNamespace(rows=[*made_up(prepared, rows).rows, *few, *half], failures=()))
-    words = paragraph(answer(prepared, result))
+    words = paragraph(answer(prepared, result, distance()))
     assert re.search(
         r"With guests the mean response changes by -40 %, .* where all users opt in; by -20 %, .* where half of the users let "
         r"their jobs share; by -10 %, .* where a quarter",
@@ -186,7 +147,7 @@ def test_windows_in_which_a_run_failed_are_told_and_too_few_of_them_tell_nothing
         "conservative": [60.0, 61.0, 59.0],
         "glts": [50.0, 51.0],
     }
-    found = answer(prepared, made_up(prepared, rows))
+    found = answered(prepared, rows)
     assert {one.candidate.policy: (one.verdict, one.windows) for one in found.compared} == {
         "sjbf": (OPEN, 1), "conservative": (GAIN, 3), "glts": (OPEN, 2),
     }  # fmt: skip
@@ -197,17 +158,17 @@ def test_windows_in_which_a_run_failed_are_told_and_too_few_of_them_tell_nothing
     assert "Whether sharing nodes gains anything was not tried: runs failed, and too few windows are left." in words
     assert {one.policy: why for one, why in found.not_compared}["lomarc-r"] == "no run of it ended"
     unnamed = {"user_responses": {}, "long_wide_response_s": 1.0}
-    unknown = paragraph(answer(prepared, made_up(prepared, rows, **unnamed)))
+    unknown = paragraph(answered(prepared, rows, **unnamed))
     assert "No class of jobs is shown to pay." in unknown
     assert "Nobody" not in unknown
     assert "Which users pay, the log does not tell." in unknown
-    few = answer(prepared, made_up(prepared, {**rows, PRESENT: [100.0, 101.0]}))
-    assert "It cannot tell: no candidate and easy both ran in 3 windows." in paragraph(few)
+    few = answered(prepared, {**rows, PRESENT: [100.0, 101.0]})
+    assert "The log cannot tell: no candidate and easy both ran in 3 windows." in paragraph(few)
 
 
 def test_sharing_that_was_not_tried_is_not_said_to_gain_nothing(tmp_path: Path) -> None:
     found = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x1"})
-    words = paragraph(answer(found, made_up(found, {PRESENT: [100.0] * 4, "sjbf": [90.0, 91.0, 89.0, 90.0]})))
+    words = paragraph(answered(found, {PRESENT: [100.0] * 4, "sjbf": [90.0, 91.0, 89.0, 90.0]}))
     assert "No gain of sharing" not in words
     assert "Whether sharing nodes gains anything was not tried: nodes have one hardware thread a core" in words
 
@@ -474,7 +435,7 @@ def test_sharing_that_does_harm_is_called_harm_and_the_losers_are_named(tmp_path
     again = commands.emulator(*words, "--json")
     assert json.loads(again.out) == found
     assert {file: file.stat().st_mtime_ns for file in (out / "study" / "cells").iterdir()} == before
-    assert "co-execution-easy" in commands.emulator(*words).out
+    assert "harm: co-execution-easy +" in " ".join(commands.emulator(*words).out.split())
 
 
 @needs_recordings
@@ -484,12 +445,15 @@ def test_from_a_dump_of_slurm_to_an_answer_with_one_command(tmp_path: Path, comm
     out = tmp_path / "out"
     made = commands.emulator("whatif", "--sacct", str(dump), "--node", "1x4x2", "--out", str(out))
     assert made.code == 0, made.err
-    assert "It cannot tell: it is too short for 3 windows of 50 jobs." in made.out
+    assert made.out.startswith("The log cannot tell: it is too short for 3 windows of 50 jobs.\n")
+    assert len(made.out.splitlines()) <= 10
     assert "134 jobs" in made.err
-    assert re.search(r"^mesh +solve ", made.out, re.MULTILINE)  # programs by their names, not by numbers
+    wide = commands.emulator("whatif", "--sacct", str(dump), "--node", "1x4x2", "--out", str(out), "--wide").out
+    assert wide.startswith(made.out)
+    assert re.search(r"^mesh +solve ", wide, re.MULTILINE)  # programs by their names, not by numbers
     shown = (out / "report.html").read_text(encoding="utf-8")
     for words in (
-        "It cannot tell",
+        "cannot tell",
         "too short for 3 windows",
         "what each job asks of its nodes is drawn",
         "do not react",
@@ -543,11 +507,11 @@ def test_names_of_the_log_do_not_drive_the_terminal(prepared: Prepared) -> None:
     named = replace(prepared, names={"program 1": evil, "user 7": evil})
     responses = {PRESENT: [100.0, 101.0, 99.0, 100.0], "glts": [150.0, 151.0, 149.0, 150.0]}
     pairs = {"neighbours": {"1|2": 3.0}, "neighbour_hours": 3.0}
-    shown = text(answer(named, made_up(named, responses, **pairs)))
+    shown = text(answered(named, responses, **pairs))
     assert all(line.isprintable() for line in shown.split("\n"))
     assert (
-        shown.count("\\u001b]0;gone\\u0007\\u202e") == 6
-    )  # in the ten lines, in the sentences of who pays and what to measure, and in both tables
+        shown.count("\\u001b]0;gone\\u0007\\u202e") == 4
+    )  # in the sentences of who pays and what to measure, and in both tables
 
 
 # ---------------------------------------------------------------- the page
@@ -562,16 +526,16 @@ def test_the_page_opens_without_a_request_and_names_are_text(prepared: Prepared,
     }
     pairs = {"neighbours": {"1|2": 3.0, "2|2": 1.0}, "neighbour_hours": 4.0}
     named = replace(prepared, names={"program 1": EVIL})
-    write_page(tmp_path / "page.html", page(answer(named, made_up(named, responses, **pairs))))
+    write_page(tmp_path / "page.html", page(answered(named, responses, **pairs)))
     with browser(tmp_path / "profile") as chromium:
         chromium.open(tmp_path / "page.html")
         assert (
             chromium.run("document.querySelector('main').textContent").count("lomarc-r shortens the mean response") == 1
         )
         assert "With lomarc-r" in chromium.run("document.querySelector('main p.headline').textContent")
-        assert chromium.run("document.querySelectorAll('td.good').length") == 1
+        assert chromium.run("document.querySelectorAll('td.good').length") == 2  # the baseline, and a candidate
         assert chromium.run("document.querySelectorAll('td.bad').length") == 1
         assert EVIL in chromium.run("document.querySelector('main').textContent")
-        assert chromium.run("document.querySelectorAll('svg[aria-label]').length") == 1
+        assert chromium.run("document.querySelectorAll('[role=img][aria-label]').length") == 1
         assert chromium.requests == [(tmp_path / "page.html").as_uri()]
         assert chromium.errors == []

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.emulator.whatif.test_whatif import write_log
+from tests.emulator.whatif.made import write_log
 
 from cosched_emulator.whatif.candidates import Scale
-from cosched_emulator.whatif.question import Question, prepare_question, site_of, study_of
+from cosched_emulator.whatif.question import Question, prepare_question, study_of
+from cosched_emulator.whatif.site_sections import site_of
 from cosched_emulator.whatif.warm import script_of_window
 from cosched_emulator.workload.side_files.annotations import read_annotations
 

@@ -230,6 +230,7 @@ def test_what_lacks_the_nodes_is_told(tmp_path: Path, anonymous: bool) -> None:
     text = (tmp_path / "out/scenario.toml").read_text()
     assert not {"partitions", "script"} & tomllib.loads(text).keys()
     assert "1 jobs had gpu, which no node is told to have" in report.unmodelled
-    assert "what no --facts FILE tells: config, nodes, reservations" in report.unmodelled
+    assert report.facts == ("partitions", "qos", "associations", "outages")
+    assert "; not given: config, nodes, reservations" in report.of_facts()
     assert any("it is not known which nodes" in told for told in report.unmodelled)
     assert ("lab" in text + (tmp_path / "out/jobs.csv").read_text()) is not anonymous

@@ -14,7 +14,7 @@ class Lines {
             stroke: () => colour(LINE_COLOURS[i % LINE_COLOURS.length]),
             dash: DASHES[i % DASHES.length],
             width: 1.6,
-            points: { show: false },
+            points: { show: data.dots, size: 6, fill: () => colour(LINE_COLOURS[i % LINE_COLOURS.length]) },
             paths: data.steps ? uPlot.paths.stepped({ align: 1 }) : undefined,
             value: (_, value) => this.text(value),
         }));

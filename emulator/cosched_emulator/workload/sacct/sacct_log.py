@@ -34,8 +34,10 @@ from cosched_plugin.common.sacct_rows import HINT
 TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0
 _ORIGIN: Final = "Slurm's accounting (sacct)"
+_SITE: Final = "; Installation: "
 OF_IMPORT: Final = "import of the log: "  # before what is told of it
 _GUESSED, _OF_NODES, _UNMODELLED, _OF_SHARING = "guessed: ", "guessed of nodes: ", "not modelled: ", "of sharing: "
+_OF_FACTS, _NOT_GIVEN = "facts of the site: ", "; not given: "
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn,exclusive,unpaired"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
 UNEVEN: Final = (
@@ -75,6 +77,8 @@ class ImportReport(NamedTuple):
     counts: Mapping[str, int]
     remarks: tuple[str, ...]
     told: bool = False  # whether the site says what its nodes are like
+    site: str = ""  # the cluster's name; empty: unknown, or not to be told
+    facts: tuple[str, ...] = ()  # kinds of them that were given
 
     @property
     def machine(self) -> str:
@@ -90,6 +94,7 @@ class ImportReport(NamedTuple):
         yield f"machine, {told}: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
         yield from self.guessed()
         yield from self.of_sharing()
+        yield self.of_facts()
         yield from self.counted()
         yield from self.remarks
 
@@ -101,6 +106,11 @@ class ImportReport(NamedTuple):
     def of_sharing(self) -> Iterator[str]:
         """Yield a line for each fact of sharing."""
         yield from (f"{_OF_SHARING}{text}" for text in self.sharing.lines())
+
+    def of_facts(self) -> str:
+        """Return which kinds of facts were given, and which were not (``--facts``)."""
+        missing = ", ".join([name for name in Facts._fields if name not in self.facts])
+        return f"{_OF_FACTS}{', '.join(self.facts) or 'none'}" + f"{_NOT_GIVEN}{missing}" * bool(missing)
 
     def counted(self) -> Iterator[str]:
         """Yield a line for what is not modelled, then for all other counts."""
@@ -164,10 +174,16 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
             *((f"who is who, not to be given away: {kept_names(Path(out))}",) if options.anonymous else ()),
         ),
         told,
+        "" if options.anonymous else _name_of(facts) or dump.cluster,
+        () if facts is None else tuple([name for name, value in facts._asdict().items() if value is not None]),
     )
     shape = "nodes" if machine.whole >= _MOSTLY else "threads"
     _write(Path(out), found.jobs, layouts, report, options, shape, names, site)
     return report
+
+
+def _name_of(facts: Facts | None) -> str:
+    return "" if facts is None or facts.config is None else facts.config.text("ClusterName")
 
 
 def _site(facts: Facts, jobs: Sequence[LoggedJob], names: _Names, options: ImportOptions) -> SiteScenario:
@@ -306,16 +322,33 @@ def assumptions_of(log: str, nodes: int, cores: int) -> Iterator[str]:
 
     What it has guessed of nodes is left out unless the machine that is asked about has as many nodes and cores.
     """
+    header = _import_header(log)
+    guessed = {f"; MaxNodes: {nodes}", f"; MaxProcs: {cores}"} <= {*header}
+    told = (_GUESSED, _UNMODELLED, _OF_SHARING, *([_OF_NODES] if guessed else []))
+    notes = (line.removeprefix("; Note: ") for line in header)
+    yield from (f"{OF_IMPORT}{note}" for note in notes if note.startswith(told))
+
+
+def site_of_log(log: str) -> str:
+    """Return the name of the cluster of which a log was imported; empty where it is not known, and for any other log."""
+    return next((line.removeprefix(_SITE) for line in _import_header(log) if line.startswith(_SITE)), "")
+
+
+def facts_of_log(log: str) -> tuple[str, ...] | None:
+    """Return the kinds of facts that the import of a log was given, as the fields of `Facts`; None of any other log."""
+    header = _import_header(log)
+    given = next((line.partition(_OF_FACTS)[2] for line in header if _OF_FACTS in line), "").partition(_NOT_GIVEN)[0]
+    return tuple(name for name in given.split(", ") if name in Facts._fields) if header else None
+
+
+def _import_header(log: str) -> list[str]:
+    """Return the header of a log that is an import; empty of any other."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
             header = [line.rstrip("\n") for line in takewhile(lambda line: line.startswith(";"), stream)]
     except OSError:
-        return
-    if f"; Information: {_ORIGIN}" in header:
-        guessed = {f"; MaxNodes: {nodes}", f"; MaxProcs: {cores}"} <= {*header}
-        told = (_GUESSED, _UNMODELLED, _OF_SHARING, *([_OF_NODES] if guessed else []))
-        notes = (line.removeprefix("; Note: ") for line in header)
-        yield from (f"{OF_IMPORT}{note}" for note in notes if note.startswith(told))
+        return []
+    return header if f"; Information: {_ORIGIN}" in header else []
 
 
 def sharing_in(assumptions: Iterable[str]) -> tuple[str, ...]:
@@ -342,6 +375,7 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
         *([] if report.told else [f"{_OF_NODES}{report.machine}"]),
         *report.guessed(),
         *report.of_sharing(),
+        report.of_facts(),
         *report.counted(),
     ]
     notes += () if options.anonymous else report.remarks
@@ -356,7 +390,7 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
         origin=_ORIGIN,
         notes=notes,
         epoch=epoch,
-        more=[("MaxNodes", str(report.nodes))],
+        more=[("Installation", report.site), ("MaxNodes", str(report.nodes))],
     )
 
 

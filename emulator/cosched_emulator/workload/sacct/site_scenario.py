@@ -1,6 +1,6 @@
 """What a scenario has of a site's facts: nodes, partitions, limits, outages, reservations, the policy, and columns of its jobs.
 
-What a fact says that no scenario has is told, and so is what no file is about.
+What a fact says that no scenario has is told.
 """
 
 from __future__ import annotations
@@ -374,7 +374,7 @@ class _Site:
     # ------------------------------------------------------------ what is not there
 
     def untold(self) -> Iterator[str]:
-        """Yield what a scenario does not have of the facts, and which facts are missing."""
+        """Yield what a scenario does not have of the facts."""
         facts = self.facts
         others = Counter(name for each in facts.qos or () for name in each.others)
         others.update(name for each in facts.associations or () for name in each.others)
@@ -393,9 +393,6 @@ class _Site:
         used = sum(job.row.reservation not in ("", "(null)") for job in self.jobs)
         if used:
             yield f"{used} jobs ran in reservations: they wait for their end, or run elsewhere"
-        missing = [name for name, value in facts._asdict().items() if value is None]
-        if missing:
-            yield f"what no --facts FILE tells: {', '.join(missing)}"
         if not self.nodes and (facts.partitions or facts.reservations or facts.outages):
             yield "partitions, reservations and outages: without scontrol show node it is not known which nodes they have"
         yield from (f"{count} {text}" for text, count in self.counts.items())
