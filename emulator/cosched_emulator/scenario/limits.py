@@ -119,8 +119,7 @@ class Binding:
         self._lowest_tier = min([each.tier for each in rules.partitions.values()], default=0)
         self._groups: dict[tuple[str, str, str, str], tuple[Group, ...]] = {}
         self._eligible: dict[tuple[tuple[str, ...], NodeRanges], NodeRanges] = {}
-        self._fewest: dict[tuple[int, ...], int] = {}
-        self._kinds = sorted({(kind.threads, kind.memory_mb) for kind in nodes})
+        self._room: dict[tuple[object, ...], tuple[int, int]] = {}
 
     def placed(self, job: WorkloadJob) -> WorkloadJob | str:
         """Return a job with the nodes and the priority of its partitions, or why none of them takes it."""
@@ -203,18 +202,27 @@ class Binding:
 
     def fewest_nodes(self, spec: JobSpec) -> int:
         """Return on how many nodes a job runs, at least."""
-        key = (spec.processes, spec.ppn_min, spec.ppn_max, spec.threads_per_process, spec.memory_mb)
-        found = self._fewest.get(key)
+        return -(-spec.processes // self._room_of(spec)[0])
+
+    def _room_of(self, spec: JobSpec) -> tuple[int, int]:
+        """Return the most processes of a job on one of its nodes, at least 1, and the most threads that such a node has."""
+        key = (spec.processes, spec.ppn_min, spec.ppn_max, spec.threads_per_process, spec.memory_mb, spec.eligible)
+        found = self._room.get(key)
         if found is None:
-            room = max([room_on(spec, threads, threads, memory_mb) for threads, memory_mb in self._kinds], default=0)
-            found = self._fewest[key] = -(-spec.processes // max(1, room))
+            may, rooms = self._machine.eligible(spec), [(1, 0)]
+            for kind in self._machine.classes:
+                room = room_on(spec, kind.threads, kind.threads, kind.memory_mb) if may & ((1 << kind.nodes) - 1) else 0
+                rooms += [(room, kind.threads)] if room else []
+                may = NodeSet(may >> kind.nodes)
+            found = self._room[key] = max(rooms)[0], max([threads for _, threads in rooms])
         return found
 
     def amounts(self, spec: JobSpec) -> Amounts:
-        """Return what a job has of what is limited; of nodes the fewest that it can have."""
-        nodes = self.fewest_nodes(spec)
+        """Return what a job has of what is limited; of nodes the fewest that it can have, of whole ones the largest."""
+        room, threads = self._room_of(spec)
+        nodes = -(-spec.processes // room)
         gpus = dict(spec.resources).get(GPU, 0) * nodes if spec.resources else 0
-        cpus = nodes * self._machine.depth if spec.exclusive else spec.processes * spec.threads_per_process
+        cpus = nodes * threads if spec.exclusive else spec.processes * spec.threads_per_process
         return Amounts(1, cpus, gpus, nodes)
 
     def groups(self, job: WorkloadJob) -> tuple[Group, ...]:

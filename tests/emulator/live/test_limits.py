@@ -30,6 +30,7 @@ from cosched_emulator.users.requests import (
     Target,
     ended_job,
 )
+from cosched_emulator.workload.job import Terms, WorkloadJob
 from cosched_plugin.common.status import Status
 
 ANN, BOB = Requester("ann", operator=False), Requester("bob", operator=False)
@@ -148,6 +149,22 @@ def test_a_job_that_is_larger_than_its_limit_is_refused() -> None:
     refused = site.live.command(0, ANN, submit(8, ppn_max=4, resources=(("gpu:a100", 1), ("gpu", 2))))
     assert isinstance(refused, Refused)
     assert refused.text == "4 gpus wanted, its limit is 2"
+
+
+def test_whole_nodes_count_as_those_that_a_job_may_have() -> None:
+    nodes = (node_class(2, 4), node_class(1, 16))
+    rules = Rules({"small": Partition("small", ((0, 2),)), "all": Partition("all")}, {}, (Limit(Amounts(cpus=8)),))
+    binding = Binding(rules, nodes)
+    spec = submit(2, ppn_max=1, exclusive=True).job
+    small, everywhere = (
+        binding.placed(WorkloadJob(spec, 1, None, 1, terms=Terms(partitions=(name,)))) for name in ("small", "all")
+    )
+    assert not isinstance(small, str)
+    assert not isinstance(everywhere, str)
+    assert (binding.amounts(small.spec).cpus, binding.too_large(small)) == (8, None)
+    assert binding.amounts(everywhere.spec).cpus == 32
+    wide = small.spec._replace(processes=8, ppn_max=0, exclusive=False)
+    assert binding.amounts(wide).nodes == 2  # though a node of another partition holds all of it
 
 
 def test_rules_that_bind_nothing_are_the_default() -> None:

@@ -234,3 +234,55 @@ def test_what_lacks_the_nodes_is_told(tmp_path: Path, anonymous: bool) -> None:
     assert "; not given: config, nodes, reservations" in report.of_facts()
     assert any("it is not known which nodes" in told for told in report.unmodelled)
     assert ("lab" in text + (tmp_path / "out/jobs.csv").read_text()) is not anonymous
+
+
+def test_a_tree_of_accounts_tells_their_parents(tmp_path: Path) -> None:
+    tree = """Cluster|Account|User|Share|GrpTRES
+c|root||1|
+c| root|root|1|
+c| lab||3|cpu=12
+c|  lab|ann|1|
+c|  sub||2|
+c|   sub|eve|1|
+c| sea||1|
+"""
+    found = read_facts(written(tmp_path, {"assoc": tree})).associations or ()
+    assert [(each.account, each.user, each.parent) for each in found] == [
+        ("root", "", ""), ("root", "root", ""), ("lab", "", "root"), ("lab", "ann", ""), ("sub", "", "lab"), ("sub", "eve", ""),
+        ("sea", "", "root"),
+    ]  # fmt: skip
+    flat = "\n".join([line.replace("| ", "|").replace("| ", "|").replace("| ", "|") for line in tree.splitlines()])
+    (tmp_path / "jobs.txt").write_text(JOBS, encoding="utf-8")
+    files = written(tmp_path, {"assoc": flat, "nodes": NODES})
+    report = import_dump(str(tmp_path / "jobs.txt"), tmp_path / "out", ImportOptions(facts=files))
+    told = "accounts whose parents are not told, as sacctmgr show assoc tree does: below the root"
+    assert f"3 {told}" in report.unmodelled
+    assert tomllib.loads((tmp_path / "out/scenario.toml").read_text())["accounts"] == [
+        {"name": name, "parent": "root"} for name in ("lab", "sub", "sea")
+    ]
+
+
+def test_jobs_that_never_ran_have_the_cpus_that_they_asked_for_and_work_as_others_do(tmp_path: Path) -> None:
+    header = JOBS.partition("\n")[0]
+    rows = [
+        # Ten small jobs use a hundredth of their limits, one large job half of its own.
+        *(
+            f"{job}|{job}|ann|main|COMPLETED|1000|1000|1000|1012|12|20|1|1|n1|normal|lab|cpu=1,node=1|sbatch x"
+            for job in range(1, 11)
+        ),
+        "11|11|ann|main|COMPLETED|1000|1000|1000|1600|600|20|2|90|n[2-3]|normal|lab|cpu=90,node=2|sbatch x",
+        "12|12|ann|main|CANCELLED by 7|1000|1000|None|1100|0|20|2|0|None assigned|normal|lab|cpu=16,mem=320M,node=2|sbatch x",
+        "13|13|ann|main|CANCELLED by 7|1000|Unknown|None|1100|0|20|1|0|None assigned|normal|lab|cpu=1,node=1|sbatch -H x",
+    ]
+    (tmp_path / "jobs.txt").write_text("\n".join([header, *rows]), encoding="utf-8")
+    files = written(tmp_path, {name: FILES[name] for name in ("nodes", "partitions", "config")})
+    report = import_dump(str(tmp_path / "jobs.txt"), tmp_path / "out", ImportOptions(facts=files))
+    log = [line.split() for line in (tmp_path / "out/trace.swf").read_text().splitlines() if line[0] != ";"]
+    (waited,) = [row for row in log if row[0] == "12"]
+    assert (waited[4], waited[7]) == ("16", "16")
+    assert int(waited[3]) == round(1200 * (10 * 12 + 90 * 600) / (10 * 1200 + 90 * 1200))
+    lines = [line.split(",") for line in (tmp_path / "out/jobs.csv").read_text().splitlines()]
+    said = {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines}
+    assert (said["12"]["ppn"], said["12"]["memory_mb"], said["12"]["begin_s"]) == ("8", "20", "")
+    assert (said["13"]["cancel_s"], said["13"]["begin_s"]) == ("100", "101")  # it was held until it was cancelled
+    assert not any("no node in common" in remark for remark in report.remarks)

@@ -107,6 +107,11 @@ class LoggedJob(NamedTuple):
         return self.row.nodes if self.ran else self.row.requested.get("node", 1)
 
     @property
+    def cpus(self) -> int:
+        """Return the CPUs that it had; those that it asked for where it never ran."""
+        return self.row.cpus or self.row.asked or self.row.requested.get("cpu", 0)
+
+    @property
     def status(self) -> int:
         """Return the status of the format."""
         return swf_status(self.row.state)
@@ -120,10 +125,12 @@ class Imported(NamedTuple):
     remarks: tuple[str, ...]  # what no count says
 
 
-def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = False, bound: bool = False) -> Imported:
+def jobs_of(
+    dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = False, bound: bool = False, pools: bool = False
+) -> Imported:
     """Return the jobs of some partitions that ran to their end; of all partitions where none is named.
 
-    ``bound``: each with what it waited for, and also those that were cancelled while they waited.
+    ``bound``: each with what it waited for, and also those that were cancelled while they waited. ``pools``: partitions are modelled.
     """
     counts = Counter(dump.counts)
     of_jobs = [*_by_job(dump.rows, partitions, counts)]
@@ -133,7 +140,8 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = 
     if bound:
         runs += _cancelled(of_jobs, runs, counts)
         known = _numbers(runs)
-        found = [_bound(job, known, as_submitted=as_submitted) for job in runs]
+        told = "Eligible" not in dump.missing and not as_submitted
+        found = [_bound(job, known, as_submitted=as_submitted, told=told) for job in runs]
     found.sort(key=lambda job: job.submit_s)  # equal times as in the file
     counts[TWICE] = len(found) - len({job.row.number for job in found})
     counts[VANISHED] = _vanished(dump.rows, partitions)
@@ -142,7 +150,7 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = 
     used_s = sum(row.cpu_s for row in dump.rows if "." in row.label and not row.label.endswith((".batch", ".extern")))
     held_s = sum(job.run_s * job.row.cpus for job in found if job.ran)
     lost_s = sum(job.lost_s * job.row.cpus for job in found)
-    remarks = list(_by_partition(found))
+    remarks = list(_by_partition(found, pools=pools))
     remarks.append(_arrivals(runs, found, dump.missing, as_submitted=as_submitted, bound=bound))
     if lost_s:
         remarks.append(f"earlier runs of requeued jobs used {_hours(lost_s)} that the log does not have")
@@ -255,9 +263,12 @@ def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
 def _cancelled(
     of_jobs: Sequence[Sequence[SacctRow]], runs: Sequence[LoggedJob], counts: Counter[str]
 ) -> Iterator[LoggedJob]:
-    """Yield the jobs that were cancelled while they waited, with run times as a part of their limits as those of others."""
-    limited = [(job.run_s, 60 * job.row.limit_min) for job in runs if job.row.limit_min]
-    part = sum(run_s for run_s, _ in limited) / max(1, sum(limit_s for _, limit_s in limited))
+    """Yield the jobs that were cancelled while they waited, with run times as a part of their limits as those of others.
+
+    By the CPU time, so that they bring as much work: many small jobs, as of arrays, use less of their limits than large ones do.
+    """
+    limited = [(job.row.cpus * job.run_s, job.row.cpus * 60 * job.row.limit_min) for job in runs if job.row.limit_min]
+    part = sum(used_s for used_s, _ in limited) / max(1, sum(limit_s for _, limit_s in limited))
     for *earlier, row in of_jobs:
         if row.state != "CANCELLED" or earlier or row.end_s is None or not (row.start_s is None or _never_ran(row)):
             continue
@@ -280,8 +291,11 @@ def _numbers(jobs: Iterable[LoggedJob]) -> Mapping[str, list[str]]:
     return known
 
 
-def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: bool) -> LoggedJob:
-    """Return a job with what it waited for; it comes later than it was submitted only where nothing tells that."""
+def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: bool, told: bool) -> LoggedJob:
+    """Return a job with what it waited for; it comes later than it was submitted only where nothing tells that.
+
+    ``told``: the dump says when jobs were eligible, if ever. One that never was, such as a held one, never starts.
+    """
     first, row = job.first, job.row
     submit_s, command = job.submit_s, first.command
     eligible_s = max(submit_s, min(first.eligible_s or submit_s, row.start_s or row.end_s or submit_s))
@@ -296,6 +310,8 @@ def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: 
         elif not at_once:
             submit_s = eligible_s
     cancel_s = None if job.ran else max(0, (row.end_s or submit_s) - submit_s)
+    if cancel_s is not None and told and first.eligible_s is None and not after:
+        begin_s = cancel_s + 1
     return job._replace(submit_s=submit_s, bound=Bound(after, begin_s, cancel_s, array if at_once else 0, at_once))
 
 
@@ -370,8 +386,8 @@ def nodes_by_partition(jobs: Iterable[LoggedJob]) -> Mapping[str, set[str]]:
     return nodes
 
 
-def _by_partition(jobs: Sequence[LoggedJob]) -> Iterator[str]:
-    """Yield the partitions with their jobs and nodes, and a warning for those that share no node: they are machines apart."""
+def _by_partition(jobs: Sequence[LoggedJob], *, pools: bool) -> Iterator[str]:
+    """Yield the partitions with their jobs and nodes; without ``pools`` a warning for those that share no node: machines apart."""
     nodes = nodes_by_partition(jobs)
     count = Counter(job.row.partition for job in jobs)
     if len(count) < 2:
@@ -384,7 +400,7 @@ def _by_partition(jobs: Sequence[LoggedJob]) -> Iterator[str]:
         for name, own in nodes.items()
         if own and not any(own & other for rest, other in nodes.items() if rest != name)
     ]
-    if apart:
+    if apart and not pools:
         yield f"warning: {', '.join(sorted(apart))}: no node in common with the others; import each alone (--partition)"
 
 

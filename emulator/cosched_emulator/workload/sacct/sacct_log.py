@@ -136,7 +136,8 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
     """Make the folder ``out`` from a dump; raises InputError for a dump without jobs, and for files that exist."""
     facts = read_facts(options.facts, options.time_zone) if options.facts else None
     dump = read_dump(file, options.time_zone, skip_bad_rows=options.skip_bad_rows)
-    found = jobs_of(dump, options.partitions, as_submitted=options.as_submitted, bound=facts is not None)
+    pools = facts is not None and bool(facts.nodes and facts.partitions)
+    found = jobs_of(dump, options.partitions, as_submitted=options.as_submitted, bound=facts is not None, pools=pools)
     ran = [job for job in found.jobs if job.ran]
     if not ran:
         what = "; ".join(f"{count} {text}" for text, count in found.counts.items()) or "no rows"
@@ -215,7 +216,7 @@ def _layouts(
     layouts = []
     for job in jobs:
         nodes = job.nodes
-        cores = max(nodes, -(-job.row.cpus // threads_per_core))  # a core is on one node
+        cores = max(nodes, -(-job.cpus // threads_per_core))  # a core is on one node
         layout = _Layout(*nearest_layout(cores, nodes)) if nodes else _Layout(cores, 0)
         if sum(number for size, number in machine.items() if size >= layout.per_node) < nodes:
             layout = _Layout(cores, 0)
@@ -418,7 +419,7 @@ def _rows(
             (job.submit_s - zero_s) * SECOND_US,
             wait_us=None if wait_s is None else wait_s * SECOND_US,
             run_us=job.run_s * SECOND_US,
-            processes=-(-(row.asked or row.cpus) // options.threads_per_core),
+            processes=-(-(row.asked or job.cpus) // options.threads_per_core),
             allocated=layout.cores,
             estimate_us=round(limit_s * SECOND_US),
             status=job.status,

@@ -163,7 +163,7 @@ class Association(NamedTuple):
 
     account: str
     user: str
-    parent: str
+    parent: str  # empty: not told, or none
     share: int | None  # None: the shares of its account (`parent`)
     together: Most  # of the account and those below it
     each_jobs: int | None  # MaxJobs: of a user
@@ -298,7 +298,7 @@ def _association(record: Record, _: Clock) -> Association:
     return Association(
         record.named("Account"),
         record.text("User"),
-        record.text("ParentName") or ("root" if not record.text("User") and record.text("Account") != "root" else ""),
+        record.text("ParentName"),
         None if share.lower() in ("parent", "fairshare=parent") else record.number("Share"),
         record.most("GrpJobs", "GrpTRES"),
         record.number("MaxJobs"),
@@ -410,11 +410,21 @@ def _keyed(file: str, lines: Sequence[tuple[int, str]], key: str) -> Iterator[Re
 
 
 def _rows(file: str, lines: Sequence[tuple[int, str]]) -> Iterator[Record]:
-    """Yield the records of a table with `|` between its cells; what is too much belongs to the last one, a text."""
+    """Yield the records of a table with `|` between its cells; what is too much belongs to the last one, a text.
+
+    Where no column tells the parents of accounts, `show assoc tree` does: each is indented by one more than its parent.
+    """
     header = lines[0][1].rstrip("|").split("|")
+    above: dict[int, str] = {}  # accounts by how far they are indented
     for place, line in lines[1:]:
         cells = line.split("|", len(header) - 1)
         if len(cells) < len(header):
             raise InputError(file, f"{len(header)} cells", str(len(cells)), place)
         cells[-1] = cells[-1].rstrip("|")
-        yield Record(file, place, dict(zip(header, cells, strict=True)))
+        values = dict(zip(header, cells, strict=True))
+        account = values.get("Account", "")
+        depth = len(account) - len(account.lstrip())
+        if not values.get("User"):
+            above[depth] = account.strip()
+            values = {"ParentName": above.get(depth - 1, ""), **values}
+        yield Record(file, place, values)

@@ -23,6 +23,7 @@ COLUMNS: Final = (
 )
 _NICE: Final = re.compile(r"\s--nice(?:[= ](-?[0-9]{1,9}))?(?=\s|$)", re.ASCII)
 _USUAL_NICE: Final = 100
+_ROOT: Final = "root"  # of all accounts
 _MOST_PRIORITY: Final = 1_000_000_000
 _ENFORCED: Final = {"limits", "safe", "all"}  # AccountingStorageEnforce, of which one makes limits count
 _OUT: Final = re.compile("DOWN|DRAIN|FAIL|MAINT|REBOOT|NOT_RESPONDING|INVAL", re.ASCII)
@@ -75,19 +76,34 @@ class _Site:
         user_of: Callable[[str], str],
         threads_per_core: int,
     ) -> None:
-        self.facts = facts
+        self.counts: Counter[str] = Counter()
+        self.facts = facts._replace(associations=self._below_root(facts.associations))
         self.jobs = jobs
         self.name_of, self.user_of = name_of, user_of
         self.threads = threads_per_core
         self.nodes = facts.nodes or ()
         self.numbers = {node.name: number for number, node in enumerate(self.nodes)}
         self.resources = {name for node in self.nodes for name, _ in node.resources}
-        self.counts: Counter[str] = Counter()
         self.had: dict[str, dict[str, int]] = {"max_nodes": {}, "max_time_s": {}}  # by partition, the most of a job
         for job in jobs:
             for key, value in (("max_nodes", job.nodes), ("max_time_s", 60 * (job.row.limit_min or 0))):
                 most = self.had[key]
                 most[job.row.partition] = max(value, most.get(job.row.partition, 0))
+
+    def _below_root(self, found: tuple[Association, ...] | None) -> tuple[Association, ...] | None:
+        """Return associations with the root as the parent of accounts without one."""
+        untold = {each.account for each in found or () if not (each.user or each.parent)} - {_ROOT}
+        if len(untold) > 1:
+            self.counts["accounts whose parents are not told, as sacctmgr show assoc tree does: below the root"] = len(
+                untold
+            )
+        return (
+            None
+            if found is None
+            else tuple(
+                [each._replace(parent=_ROOT) if not each.user and each.account in untold else each for each in found]
+            )
+        )
 
     # ------------------------------------------------------------ nodes
 
@@ -310,7 +326,7 @@ class _Site:
 
         def cells(job: LoggedJob) -> Sequence[str]:
             row, bound = job.row, job.bound
-            processes = max(1, job.nodes, -(-(row.cpus or row.asked) // self.threads))
+            processes = max(1, job.nodes, -(-job.cpus // self.threads))
             memory_mb = memory_of(row) // processes if memory else 0
             return (
                 _number(static(job)),
