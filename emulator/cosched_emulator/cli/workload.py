@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from cosched_emulator import offered
-from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, sets
+from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, sets, some_of_scenario
 from cosched_terminal.commands import argument, command, given_options, option, several
-from cosched_terminal.console import say, warn
+from cosched_terminal.console import progress_bar, say, warn
 
 if TYPE_CHECKING:
+    from cosched_emulator.whatif.question import Prepared
     from cosched_emulator.workload.job import Workload
 
 _DESCRIBE_EXAMPLES = """Examples:
@@ -51,6 +54,13 @@ _IMPORT_EXAMPLES = """Examples:
   cosched-emulator workload import --sacct jobs.txt --out site --time-zone Europe/Athens
   cosched-emulator simulate site/scenario.toml --policy easy
 """
+_VALIDATE_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload validate log.swf.gz
+  cosched-emulator workload validate site/scenario.toml --json
+  cosched-emulator workload validate log.swf.gz --policy conservative --nodes 430 --infer site
+"""
 _POSITIVE: Final = click.IntRange(min=1)
 _JOBS: Final = click.IntRange(1, offered.MOST_JOBS)  # of the model
 SELF_SLOWDOWNS: Final = option("--self-slowdowns", "Draw the self slowdowns of jobs.", offered.SELF_SLOWDOWNS)
@@ -66,6 +76,8 @@ OF_LOG: Final = several([
     sets("workload.limits", "--limits", "Log: none leaves walltimes out.", offered.LIMITS),
     sets("seed", "--seed", f"Log: seed of all draws.  [default: {offered.SEED}]", int),
 ])  # fmt: skip
+
+OF_RUN: Final = some_of_scenario("skip_bad_rows", "nodes", "node", "machine", "annotations", "seed")
 
 
 class MachineOptions(NamedTuple):
@@ -302,6 +314,55 @@ def import_log(
         return
     for line in report.lines():
         say(line)
+
+
+@command(workload, epilog=_VALIDATE_EXAMPLES)
+def validate(
+    site: str = argument("LOG.swf|SITE.toml", click.Path()),
+    options: dict[str, Any] = OF_RUN,
+    policy: str | None = option("--policy", "The present policy.  [default: the site's, else easy]"),
+    assignments: tuple[str, ...] = option("--set KEY=VALUE", "A setting of it; may be repeated."),
+    infer: Path | None = option("--infer DIR", "Try what the log suggests; write the site with what comes nearer."),
+    as_json: bool = option("--json", "Print JSON: all classes of jobs, too."),
+) -> None:
+    """Compare what a log records with a run of it under the present policy: how far, and why.
+
+    This is the first step of whatif, and says whether its baseline is credible. --infer fits a limit by user, pools and outages to the
+    first half of the log, and uses what brings the second half nearer to the record: whatif takes DIR/scenario.toml.
+    """
+    from cosched_emulator.whatif.question import Question, prepare_question
+    from cosched_emulator.whatif.site_sections import site_of
+    from cosched_emulator.whatif.validation import as_dict, records_waits, run_whole, text, validation_of
+
+    given = overrides(options)
+    if not site.endswith(".toml"):
+        given.setdefault("workload", {})["swf"] = site
+    with redirect_stdout(sys.stderr), TemporaryDirectory() as folder:  # modules that the site names may print
+        sections, own = site_of(site if site.endswith(".toml") else None, given)
+        prepared = prepare_question(
+            Question(sections, policy or own, assignments, asked=policy is not None), Path(folder)
+        )
+        if records_waits(prepared):
+            with progress_bar(len(prepared.log.jobs)) as bar:
+                prepared = run_whole(prepared, bar)
+        found = validation_of(prepared)
+        if infer is not None and found.distance is not None:
+            found = found._replace(tried=tuple(_inferred(prepared, infer)))
+    say(json.dumps(as_dict(found), indent=2, ensure_ascii=False) if as_json else text(found), nl=as_json)
+
+
+def _inferred(prepared: Prepared, folder: Path) -> Iterator[str]:
+    """Yield what became of each constraint that a log suggests, and where the site with those that are used was written."""
+    from cosched_emulator.whatif.inferred import infer_from, write_site
+    from cosched_emulator.whatif.validation import verdict
+
+    with progress_bar(len(prepared.log.jobs)) as bar:
+        nearer, judged = infer_from(prepared, folder, bar)
+    yield from (each.words for each in judged)
+    if not judged:
+        yield "inferred: nothing, as no limit, pool or dead time stands out"
+    if nearer.distance is not None and any(each.used for each in judged):
+        yield f"with that, ratio {nearer.distance.ratio:.2f}, {verdict(nearer.distance)}: {write_site(nearer.prepared, folder)}"
 
 
 # Over 50 lines: one argument for each option, and what each direction does not take.

@@ -137,11 +137,13 @@ def run(
     progress: Progress | None = None,
     accounting: Accounting | None = None,
     files: RunFiles | None = None,
+    *,
+    keep: bool = True,
 ) -> Finished:
     """Simulate and summarise, and keep accounts if requested.
 
-    With ``files`` the records of jobs are written there as they end, and not kept in memory. Raises LinkError if the scheduler is
-    lost, InvariantError for a defect of the emulator.
+    With ``files`` the records of jobs are written there as they end; with these, and without ``keep``, none stays in memory. Raises
+    LinkError if the scheduler is lost, InvariantError for a defect of the emulator.
     """
     manager = build_manager(prepared)
     agenda = build_agenda(prepared, manager)
@@ -152,7 +154,8 @@ def run(
     records: list[JobRecord] = []
     quanta: list[QuantumRecord] = []
     builder, totals, processes = ColumnBuilder(), TimeSharingTotals(), manager.processes
-    receivers = [builder.add, records.append if files is None else files.add]
+    kept = (records.append,) if keep else ()
+    receivers = [builder.add, *(kept if files is None else (files.add,))]
     cpu = None
     if processes is not None:
         receivers.insert(1, totals.add_job)
@@ -175,8 +178,7 @@ def run(
     simulated, counters = (
         (None, None) if processes is None else (processes.cluster.simulated, processes.cluster.counters())
     )
-    unfinished = [_job_id(record) for record in left]
-    done = (simulation.batches, manager.refused, unfinished)
+    done = (simulation.batches, manager.refused, [_job_id(record) for record in left])
     return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, counters, energy)
 
 

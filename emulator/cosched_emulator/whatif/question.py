@@ -86,10 +86,7 @@ class Question:
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """Return the setting that each job has nodes of its own, where it is assumed: by default, and where the site names no nodes.
-
-        Assumed nodes have more hardware threads than the log has processors.
-        """
+        """Return the setting for jobs alone on nodes: by default, and on assumed nodes, as these have two threads a core."""
         if self.policy is None and not self.settings:
             return ALONE
         said = isinstance(self.policy, Mapping) and "shape" in self.policy
@@ -486,22 +483,22 @@ def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: C
 
 
 def whole_study(prepared: Prepared) -> Plan:
-    """Return the plan of the one run from which windows begin: the whole log under the present policy."""
+    """Return the plan of the one run that windows begin from, and the record is compared with: the whole log, the present policy.
+
+    Jobs do not slow each other down: run times are the log's. Where the site names no nodes, processors are counted, in half the time.
+    """
     make_folder(prepared.folder / _WINDOWS)
-    place, site = prepared.place(FORMULA), prepared.question.site
-    hardware, policy = prepared.hardware[FORMULA], next(_policies(prepared))
-    if prepared.question.alone and not prepared.question.names_machine:  # the same waits in a third of the time
-        hardware, policy = (
-            {"cluster": {"nodes": hardware["cluster"]["nodes"]}},
-            {**policy, "set": [*prepared.question.settings]},
-        )
+    place, site, policy = prepared.place(FORMULA), prepared.question.site, next(_policies(prepared))
+    named = prepared.question.names_machine
+    cluster = site["cluster"] if named else {"nodes": prepared.hardware[FORMULA]["cluster"]["nodes"]}
+    settings = policy["set"] if named else [*prepared.question.settings]
     table = {
         **_common(prepared, "The whole log"),
         "workloads": [{"name": WHOLE, "results": {"warmup": 0, "cooldown": 0}, "script": site.get("script", [])}],
-        "hardware": _values({FORMULA: hardware}),
+        "hardware": _values({FORMULA: {"cluster": cluster}}),
         "beliefs": _values({place.belief: {}}),
         "variants": _values({place.variant: _shape(place)}),
-        "policies": [policy],
+        "policies": [{**policy, "set": settings}],
         "measures": [OF_JOBS],
     }
     return make_plan(read_experiment(table))

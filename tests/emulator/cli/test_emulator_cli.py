@@ -40,6 +40,7 @@ HELPS = [
     ("workload", "lublin"),
     ("workload", "import"),
     ("workload", "convert"),
+    ("workload", "validate"),
     ("keys",),
     ("accounts",),
     ("accounts", "check"),
