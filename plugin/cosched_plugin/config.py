@@ -27,6 +27,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.state import believed_pairs
 from cosched_plugin.core.trace import TraceSink
+from cosched_plugin.policies.backfilling.recorded import Recorded, Schedule
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed, settings_of, suggest
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "cosched.policies"
+RECORDED = f"{Recorded.__module__}:{Recorded.__qualname__}"  # a backfill that no table can describe alone
 MAKING_S = 60.0  # longest time in which the modules of a policy are imported, and it is made for the first time
 Assignments: TypeAlias = Iterable[str] | Mapping[str, Any]  # KEY=VALUE texts, or a table
 
@@ -55,6 +57,15 @@ class PolicyChoice(NamedTuple):
     def shipped(self) -> bool:
         """Tell whether it is a composition of parts that ship: what others ask for is not known."""
         return "order" in self.settings and all(self.settings[kind]["name"] in KINDS[kind] for kind in self.settings)
+
+    @property
+    def replays(self) -> bool:
+        """Tell whether jobs start as a record says, which `with_record` gives."""
+        return RECORDED in (self.settings.get("backfill") or {}).values()
+
+    def with_record(self, schedule: Schedule) -> PolicyChoice:
+        """Return the choice with what the record says of each job: start and nodes, as `Recorded` has them."""
+        return self._replace(make=lambda: compose(self.settings, Recorded(schedule)))
 
     def arguments(self) -> list[str]:
         """Return command-line arguments with which another process makes the same choice."""

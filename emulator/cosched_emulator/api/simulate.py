@@ -18,11 +18,13 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.offered import LINKS, POPULATIONS
 from cosched_emulator.results.figures.metrics import QUANTITIES, STATISTICS
+from cosched_emulator.results.figures.replay_figures import RECORD, replay_figures
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import (
     check_run_folder,
     in_run_folder,
     new_run_folder,
+    part_name,
     place_trace,
     read_summary,
 )
@@ -30,6 +32,7 @@ from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, TraceRecord, Tr
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.prepare import prepare as prepare_scenario
+from cosched_emulator.run.replay import REPLAY, REPLAYS, schedule_of, unbound
 from cosched_emulator.run.run import Finished, run, store
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.schema import ClockSection, Scenario
@@ -103,7 +106,7 @@ def policy_of(policy: PolicyLike | None, settings: Settings, scenario: Scenario)
             raise UsageError("settings: expected none beside a policy that is chosen already; choose it with them")
         return policy
     if isinstance(policy, str):
-        return choose(policy, settings)
+        return _replay(policy, settings, scenario) if policy in REPLAYS else choose(policy, settings)
     if isinstance(policy, os.PathLike):
         file = os.fspath(policy)
         if not file.endswith(".toml"):
@@ -117,6 +120,14 @@ def policy_of(policy: PolicyLike | None, settings: Settings, scenario: Scenario)
         "policy: expected a name, a file, a table, MODULE:CLASS, a class or a function that makes a policy, "
         f"got an object of class {type(policy).__name__}"
     )
+
+
+def _replay(policy: str, settings: Settings, scenario: Scenario) -> PolicyChoice:
+    """Return a policy that starts jobs as the log says; ``replay`` has the shape of the scenario's policy."""
+    table = dict(REPLAYS[policy])
+    if policy == REPLAY and scenario.policy:
+        table["shape"] = part_name(from_table(scenario.policy).settings, "shape")
+    return from_table(table, settings)._replace(name=policy)
 
 
 def _checked(settings: object) -> Settings:
@@ -497,6 +508,13 @@ def _run(
     force: bool,
 ) -> Finished:
     """Run the scenario, and write the run folder if requested; reading began at ``began``."""
+    schedule = schedule_of(prepared) if choice.replays else None
+    if schedule is not None:
+        if link == "zmq":
+            raise UsageError(
+                f"policy {choice.name}: expected the link {' or '.join(IN_PROCESS)}: no other process has the record"
+            )
+        choice, prepared = choice.with_record(schedule), unbound(prepared)
     jobs = len(prepared.workload.jobs)
     ended = None if progress is None else partial(_tell, progress, jobs)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
@@ -505,6 +523,8 @@ def _run(
             record_answers(coupled, db, prepared, lambda: choice.name, warn) as (recorded, accounting),
         ):
             finished = run(prepared, recorded, ended, accounting, files)
+        if schedule is not None:
+            finished.summary[RECORD] = replay_figures(schedule, finished.jobs, finished.stays)
         if out is not None:
             kind = link if isinstance(link, str) else "custom"
             settings = {"name": choice.name, **choice.settings}

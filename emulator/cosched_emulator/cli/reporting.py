@@ -12,6 +12,7 @@ from typing import Any, Final
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.figures.comparison import compare as rows_of
 from cosched_emulator.results.figures.comparison import text_table
+from cosched_emulator.results.figures.replay_figures import replay_lines
 from cosched_emulator.results.files.run_folder import may_share_nodes, part_name, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
@@ -46,6 +47,8 @@ def report(
         rows = rows_of([finished.summary], shapes=[part_name(settings, "shape")])
         say(text_table([policy], rows), nl=False)
         _tell_cut_runs(finished.summary)
+        for line in replay_lines(finished.summary):
+            say(line, err=True)
         jobs = len(finished.jobs)
         simulated = _speed(jobs, finished.wall_s)
         total = _speed(jobs, time.perf_counter() - began)

@@ -22,7 +22,9 @@ def simulate(
     scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
     options: dict[str, Any] = SCENARIO,
     policy: str | None = option(
-        "--policy", "Preset, FILE.toml, installed policy or MODULE:CLASS.  [default: the scenario's, else easy]"
+        "--policy",
+        "Preset, FILE.toml, installed policy or MODULE:CLASS; replay, replay-guests: a log's own starts."
+        "  [default: the scenario's, else easy]",
     ),
     assignments: tuple[str, ...] = option("--set KEY=VALUE", "Change one setting of the policy; may be repeated."),
     link: str = option(

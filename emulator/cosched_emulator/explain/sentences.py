@@ -247,6 +247,8 @@ def _reason(start: Facts, queue: str) -> str:
             if early_us > 1:  # one microsecond means: as soon as its slice begins
                 return f"there was a place for it {span_text(early_us)} before its promised start"
             return "its promised start had come"
+        case "recorded":
+            return "its recorded start had come"
         case "company":
             return "it could share nodes before its promised start"
         case None:

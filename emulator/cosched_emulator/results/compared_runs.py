@@ -28,6 +28,7 @@ from cosched_emulator.results.figures.comparison import (
 )
 from cosched_emulator.results.figures.metrics import Summary, population, population_figures
 from cosched_emulator.results.figures.plot import COMPARED
+from cosched_emulator.results.figures.replay_figures import replay_lines
 from cosched_emulator.results.files.run_files import JOB_COLUMNS, JOBS
 from cosched_emulator.results.files.run_folder import (
     PROFILES,
@@ -248,6 +249,9 @@ def compare_folders(run_dirs: Sequence[Path], names: Sequence[str], population: 
         run_dirs, columns, summaries, population, common=common
     )
     notes = _notes(alike=compared.alike, same_jobs=compared.same_jobs, common=common)
+    notes += [
+        f"note: {name}: {line}" for name, each in zip(names, summaries, strict=True) for line in replay_lines(each)
+    ]
     return compared._replace(notes=notes + compared.notes + _sharing_notes(compared.headings, compared.folders))
 
 

@@ -2,51 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, TypeAlias
-
-from cosched_emulator.workload.side_files.annotations import Annotations, write_annotations
+from typing import Any, Final
 
 FORMULA, PAIRS, BANDWIDTH = "formula", "pairs", "bandwidth"  # ways in which jobs that share a node slow each other down
 GUESTS: Final = "guests"  # what an add-on beside a site's own scheduler does
 ALONE: Final = ("shape=nodes",)  # settings with which a policy gives each job nodes of its own
 
 
-# Of a scenario, its annotations and a folder for files: the sections that a lever changes; None: the site lacks the facts.
-Lever: TypeAlias = Callable[[Mapping[str, Any], Annotations | None, Path], Mapping[str, Any] | None]
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A policy that might take the present one's place, or a lever: what a site can change under its present policy."""
+    """A policy that might take the present one's place, or what the site changes under that policy."""
 
     policy: str
     what: str  # for people
     contention: str = FORMULA  # under which of them it is run
     shares: bool = False  # nodes are shared by its decision; else it has the present policy's shape
-    lever: Lever | None = None
-
-
-def _halfway(_site: Mapping[str, Any], _said: Annotations | None, _folder: Path) -> Mapping[str, Any]:
-    return {"workload": {"estimates": "halfway"}}
-
-
-def _more_nodes(site: Mapping[str, Any], _said: Annotations | None, _folder: Path) -> Mapping[str, Any] | None:
-    nodes = site["cluster"].get("nodes")
-    return None if nodes is None else {"cluster": {"nodes": math.ceil(nodes * 1.1)}}
-
-
-def _throttles(_site: Mapping[str, Any], said: Annotations | None, folder: Path) -> Mapping[str, Any] | None:
-    """Return the annotations with array throttles (``at_once``) doubled, where some are given."""
-    if said is None or not any(said.values["at_once"].values()):
-        return None
-    target = folder / "throttles.csv"
-    twice = {key: 2 * most for key, most in said.values["at_once"].items()}
-    write_annotations(target, said._replace(values={**said.values, "at_once": twice}).rows())
-    return {"workload": {"annotations": str(target)}}
+    lever: bool = False  # it changes the site (`levers`)
+    lacks: str = ""  # why the site has no such lever
 
 
 CANDIDATES: Final = (
@@ -60,17 +34,6 @@ CANDIDATES: Final = (
     Candidate("lct", "LessConsume Threshold of the RUA paper", BANDWIDTH, shares=True),
     Candidate("co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True),
 )
-LEVERS: Final = (
-    Candidate("estimates halfway", "users' estimates halfway to the run times", lever=_halfway),
-    Candidate("nodes + 10 %", "a tenth more nodes", lever=_more_nodes),
-    Candidate("throttles x 2", "twice as many tasks of an array at a time", lever=_throttles),
-)
-
-
-def levers_of(site: Mapping[str, Any], said: Annotations | None, folder: Path) -> dict[str, Mapping[str, Any]]:
-    """Return the sections of each lever for which the site has facts."""
-    made = {one.policy: one.lever(site, said, folder) for one in LEVERS if one.lever is not None}
-    return {name: sections for name, sections in made.items() if sections is not None}
 
 
 @dataclass(frozen=True, slots=True)

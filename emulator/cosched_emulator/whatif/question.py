@@ -28,7 +28,6 @@ from cosched_emulator.whatif.candidates import (
     CONTENTIONS,
     DEFAULT_SCALE,
     FORMULA,
-    LEVERS,
     LOGGED,
     PAIRS,
     SHAKES,
@@ -38,8 +37,8 @@ from cosched_emulator.whatif.candidates import (
     Change,
     Place,
     Scale,
-    levers_of,
 )
+from cosched_emulator.whatif.levers import Site, levers_of
 from cosched_emulator.whatif.measures import MEASURES, OF_JOBS
 from cosched_emulator.whatif.programs import drawn_programs, other_programs
 from cosched_emulator.whatif.site_sections import AS_THEY_ARE, left_out, of_facts
@@ -197,8 +196,10 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
             hardware[name] = _hardware(name, question, log, folder, notes, said)
     by_cores = frozenset(name for name, sections in hardware.items() if _by_cores(question, sections, notes, name))
     notes += _by_chance(question, hardware)
-    levers = levers_of({"workload": base["workload"], "cluster": hardware[FORMULA]["cluster"]}, said, folder)
-    reasons = [(one, _why_not(one, question, hardware, levers)) for one in (*CANDIDATES, *LEVERS)]
+    sections = {**base, "cluster": hardware[FORMULA]["cluster"], "script": question.site.get("script", ())}
+    levers = [*levers_of(Site(sections, said, folder, by_priority=_by_priority(question)))]
+    reasons = [(one, _why_not(one, question, hardware)) for one in CANDIDATES]
+    reasons += [(one, one.lacks) for one, _ in levers]
     return Prepared(
         question,
         log,
@@ -213,7 +214,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         tuple(notes),
         _other_programs(question, log, folder, said, hardware),
         by_cores,
-        levers,
+        {one.policy: sections for one, sections in levers if sections is not None},
         names_beside(str(workload["swf"])),
     )
 
@@ -328,15 +329,13 @@ def _of_import(question: Question, log: str) -> Iterator[str]:
     yield from assumptions_of(log, sum(item.nodes for item in classes), cores_of(classes))
 
 
-def _why_not(
-    candidate: Candidate,
-    question: Question,
-    hardware: Mapping[str, Mapping[str, Any]],
-    levers: Mapping[str, Mapping[str, Any]],
-) -> str:
-    """Return why a candidate cannot be run; empty if it can."""
-    if candidate.lever is not None:
-        return "" if candidate.policy in levers else "the site has no facts that it could change"
+def _by_priority(question: Question) -> bool:
+    """Tell whether the present policy goes by the priority that jobs come with."""
+    return part_name(question.present.settings, "order") == "multifactor"
+
+
+def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return why a policy cannot be run; empty if it can."""
     if not candidate.shares and choose(candidate.policy, question.of_others).settings == question.present.settings:
         return "it is the present policy"
     if candidate.contention not in hardware:
@@ -450,7 +449,7 @@ def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
         "set": [*question.settings, *question.alone],
     }
     for candidate in prepared.candidates:
-        if candidate.lever is not None:
+        if candidate.lever:
             continue
         own = () if candidate.shares else question.of_others
         yield {"name": candidate.policy, "policy": candidate.policy, "set": list(own)}
@@ -458,7 +457,7 @@ def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
 
 def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
     for contention in prepared.hardware:
-        own = [one.policy for one in prepared.candidates if one.contention == contention and one.lever is None]
+        own = [one.policy for one in prepared.candidates if one.contention == contention and not one.lever]
         place = prepared.place(contention)
         yield {
             "hardware": [contention],

@@ -135,6 +135,7 @@ IDLE_IN_FILES = {
     "cluster.file: memory_mb": "a limit that no job reaches; a table without preset must have it",
     "cluster.file: resources": "no job asks for any",
     "workload.annotations: priority": "no order goes by it",
+    "workload.annotations: ran_on": "a replay alone starts jobs there",
     "workload.annotations: bound": "no job is refused a partner for it",
     "workload.annotations: ppn": "a job of one process",
     "workload.annotations: exclusive": "on nodes of one core",

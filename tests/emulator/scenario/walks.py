@@ -316,6 +316,7 @@ SHEETS: dict[str, Sheet] = {
             "ppn": ({"ppn": 1}, {"ppn": 2}),
             "priority": ({"priority": 7},),
             "eligible": ({"eligible": "9-12"},),
+            "ran_on": ({"ran_on": "9-12"},),
             "memory_mb": ({"memory_mb": 1_000_000},),
             "partition": ({"partition": "none"},),
             "qos": ({"qos": "high"},),

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
-from tests.emulator.whatif.made import asked, distance, made_up, write_log
+from tests.emulator.whatif.made import asked
 
-from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.whatif.answer import GAIN, RESPONSE, answer
 from cosched_emulator.whatif.measures import RESPONSES, WAITS
-from cosched_emulator.whatif.question import PRESENT, Question, prepare_question, study_of
 from cosched_emulator.whatif.waits import by_week, groups_of, size_map, user_hours, waits_of
 from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
 
 
@@ -51,32 +45,3 @@ def test_the_waits_that_a_log_records_stay_beside_its_jobs(tmp_path: Path) -> No
     jobs = columns_of(read_swf(tmp_path / "log.swf").jobs)
     assert [*jobs.each(jobs.source_id)] == [1, 2, 3, 4, 4]
     assert [*jobs.each(jobs.waited_us)] == [5_000_000, -1_000_000, 0, 7_250_000, 8_000_000]
-
-
-# ---------------------------------------------------------------- levers
-
-
-def test_levers_change_the_site_under_its_present_policy(tmp_path: Path) -> None:
-    """Only those with facts are offered; each run has the present policy, and counts beside it under the lever's name."""
-    prepared = asked(tmp_path)
-    assert {one.policy for one, reason in prepared.left_out if one.lever is not None} == {"throttles x 2"}
-    cells = {cell.names["variants"]: cell for cell in study_of(prepared).cells if cell.policy == PRESENT}
-    assert cells["estimates halfway"].scenario.workload.estimates == "halfway"
-    assert cells["nodes + 10 %"].scenario.cluster.nodes == 9
-    rows = made_up(prepared, {PRESENT: [100.0] * 4}).rows
-    fewer = [
-        {**row, RESPONSE: 80.0 + place, "wait_s_mean": 80.0, "variant": "nodes + 10 %"}
-        for place, row in enumerate(rows)
-    ]
-    found = answer(prepared, cast(StudyResult, SimpleNamespace(rows=[*rows, *fewer], failures=())), distance())
-    assert [(one.candidate.policy, one.verdict) for one in found.compared] == [("nodes + 10 %", GAIN)]
-
-
-def test_throttles_are_doubled_where_annotations_have_some(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "log.swf", 400)
-    (tmp_path / "jobs.csv").write_text("job,array,at_once\n1,1,2\n2,1,2\n3,2,0\n")
-    question = Question({"workload": {"swf": str(log), "annotations": str(tmp_path / "jobs.csv")}})
-    prepared = prepare_question(question, tmp_path / "out")
-    file = prepared.levers["throttles x 2"]["workload"]["annotations"]
-    assert [*read_annotations(file).values["at_once"].values()] == [4, 4, 0]
-    assert Path(file).read_text() == "job,array,at_once\n1,1,4\n2,1,4\n3,2,0\n"

@@ -185,7 +185,7 @@ def test_the_second_plan_has_all_runs_of_the_first(prepared: Prepared) -> None:
 
 def test_a_new_candidate_is_one_line(prepared: Prepared) -> None:
     """Every candidate is run under its contention, or the answer says why not."""
-    left = {candidate.policy for candidate, _ in prepared.left_out if candidate.lever is None}
+    left = {candidate.policy for candidate, _ in prepared.left_out if not candidate.lever}
     run = {cell.policy for cell in study_of(prepared).cells}
     assert {one.policy for one in CANDIDATES} == (run - {PRESENT}) | left
     assert left == {"easy", "co-execution-easy", "lct"}
@@ -209,7 +209,7 @@ def test_candidates_give_jobs_the_nodes_that_they_get_today(
     found = prepare_question(Question({"workload": {"swf": str(log)}}, policy, settings), tmp_path)
     plan = study_of(found)
     shapes = {cell.policy: cell.settings["shape"]["name"] for cell in plan.cells}
-    assert {shapes[one.policy] for one in found.candidates if not one.shares and one.lever is None} == {shape}
+    assert {shapes[one.policy] for one in found.candidates if not one.shares and not one.lever} == {shape}
     assert shapes[PRESENT] == shape
     same = {candidate.policy for candidate, reason in found.left_out if reason == "it is the present policy"}
     assert same == ({left_out} if left_out else set())
@@ -482,7 +482,12 @@ def test_a_site_of_nodes_that_differ_is_asked_with_what_was_guessed_of_it(tmp_pa
     other, _ = site_of(str(tmp_path / "site" / "scenario.toml"), {})
     other["cluster"] = {"nodes": 40, "preset": "1x128x1"}
     assert guess not in prepare_question(Question(other, policy), tmp_path / "other").assumptions
-    assert {one.policy for one in found.candidates} == {"sjbf", "conservative", "estimates halfway"}
+    assert {one.policy for one in found.candidates} == {
+        "sjbf",
+        "conservative",
+        "estimates halfway",
+        "nodes + 10 %",
+    }
     file = tmp_path / "site" / "machine.toml"
     file.write_text(file.read_text().replace('x1"', 'x2"'))
     shared = prepare_question(Question(sections, policy), tmp_path / "out")

@@ -259,7 +259,25 @@ def test_names_of_nodes_tell_their_number(tmp_path: Path) -> None:
     imported(
         tmp_path, [text.replace("|1440|8|", "|1440|").replace("|1440|1|", "|1440|") for text in rows], header=header
     )
-    assert (tmp_path / "out" / "jobs.csv").read_text().splitlines()[1:] == ["1,,,,,,,,,2,,", "2,,,,,,,,,16,,"]
+    assert (tmp_path / "out" / "jobs.csv").read_text().splitlines()[1:] == [
+        "1,,,,,,,,,2,,,0-7",
+        "2,,,,,,,,,16,,,7",
+    ]  # n1 has most CPUs
+
+
+def test_where_jobs_ran_is_told_by_the_numbers_of_the_scenario(tmp_path: Path) -> None:
+    """Nodes come by size, then as people count, n9 before n10; a job whose nodes have no names ran somewhere."""
+    rows = [
+        *(row(n, f"n{n}", 16) for n in (9, 10)),
+        row(11, "a1", 128),
+        row(12, "n[9-10]", 32, HOUR, 2 * HOUR, count=2),
+        row(13, "None assigned", 16),
+    ]
+    imported(tmp_path, rows)
+    header, *lines = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
+    place = header.split(",").index("ran_on")
+    told = {line.split(",")[0]: line.split(",")[place] for line in lines}
+    assert told == {"9": "0", "10": "1", "11": "3", "12": "0-1", "13": ""}
 
 
 def test_a_job_on_nodes_of_two_sizes_runs(tmp_path: Path) -> None:

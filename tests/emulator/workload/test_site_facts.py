@@ -207,7 +207,8 @@ def test_an_import_has_what_a_site_tells(tmp_path: Path) -> None:
         for row in rows
     }
     assert said["1"] == {
-        "job": "1", "ppn": "2", "priority": "1100", "memory_mb": "50", "partition": "main", "qos": "normal", "account": "lab",
+        "job": "1", "ppn": "2", "ran_on": "0", "priority": "1100", "memory_mb": "50", "partition": "main", "qos": "normal",
+        "account": "lab",
     }  # fmt: skip
     assert said["2"]["priority"] == "1450"  # 900 of its QOS, 600 of its partition, less 50
     assert (said["2"]["after"], said["2"]["resources"]) == ("afterany:1", "gpu:a100:2")

@@ -20,16 +20,17 @@ from cosched_emulator.errors import InputError
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, Epoch
 from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TOLD_OF_JOBS, TWICE, LoggedJob, jobs_of, unmodelled
-from cosched_emulator.workload.sacct.sacct_machine import machine_of
+from cosched_emulator.workload.sacct.sacct_machine import Machine, machine_of
 from cosched_emulator.workload.sacct.sacct_sharing import Sharing, sharing_of
 from cosched_emulator.workload.sacct.site_facts import Facts, read_facts
-from cosched_emulator.workload.sacct.site_scenario import COLUMNS, SiteScenario, site_scenario
+from cosched_emulator.workload.sacct.site_scenario import COLUMNS, SiteScenario, ranges_among, site_scenario
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.text_formats import decoded, encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import nearest_layout
 from cosched_plugin.common.sacct_dump import read_dump
-from cosched_plugin.common.sacct_rows import HINT
+from cosched_plugin.common.sacct_rows import HINT, UNNAMED
+from cosched_plugin.common.slurm_notation import expand, natural
 
 TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0
@@ -38,7 +39,7 @@ _SITE: Final = "; Installation: "
 OF_IMPORT: Final = "import of the log: "  # before what is told of it
 _GUESSED, _OF_NODES, _UNMODELLED, _OF_SHARING = "guessed: ", "guessed of nodes: ", "not modelled: ", "of sharing: "
 _OF_FACTS, _NOT_GIVEN = "facts of the site: ", "; not given: "
-_COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn,exclusive,unpaired"
+_COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn,exclusive,unpaired,ran_on"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
 UNEVEN: Final = (
     "jobs whose cores are not alike on their nodes: as many nodes, and the nearest number of cores that is alike"
@@ -147,16 +148,16 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
     site = None if facts is None else _site(facts, found.jobs, names, options)
     machine = machine_of(dump.rows, ran, options.partitions)
     cores: Counter[int] = Counter()
-    if site is not None and site.classes:
+    told = site is not None and bool(site.classes)
+    if site is not None and told:
         classes = site.classes
         for nodes, size in classes:
             cores[size] += nodes
     else:
-        for nodes, cpus in machine.classes:
-            cores[-(-cpus // options.threads_per_core)] += nodes
+        cores = machine.cores(options.threads_per_core)
         classes = tuple((nodes, size) for size, nodes in sorted(cores.items()))
-    layouts, guessed = _layouts(found.jobs, cores, options.threads_per_core)
-    told = site is not None and bool(site.classes)
+    numbers = site.numbers if site is not None and told else _numbered(machine, options.threads_per_core)
+    layouts, guessed = _layouts(found.jobs, cores, options.threads_per_core, numbers)
     untold = unmodelled(ran, found.counts, len(cores)) if site is None else site.unmodelled
     report = ImportReport(
         len(dump.rows),
@@ -206,23 +207,42 @@ class _Layout(NamedTuple):
 
     cores: int
     per_node: int
+    ran_on: str = ""  # the numbers of its nodes; empty: they have no names
+
+
+def _numbered(machine: Machine, threads_per_core: int) -> dict[str, int]:
+    """Return the numbers of the nodes that jobs name, which come first among those with as many cores."""
+    named: dict[int, list[str]] = {}
+    for name, cpus in machine.cpus_of.items():
+        named.setdefault(-(-cpus // threads_per_core), []).append(name)
+    counts = machine.cores(threads_per_core)
+    first = {size: sum(nodes for other, nodes in counts.items() if other < size) for size in named}
+    return {
+        name: number
+        for size, names in named.items()
+        for number, name in enumerate(sorted(names, key=natural), first[size])
+    }
 
 
 def _layouts(
-    jobs: Sequence[LoggedJob], machine: Mapping[int, int], threads_per_core: int
+    jobs: Sequence[LoggedJob], machine: Mapping[int, int], threads_per_core: int, numbers: Mapping[str, int]
 ) -> tuple[list[_Layout], Mapping[str, int]]:
     """Return the layout of each job, and counts of those that are not as the dump says."""
     counts: Counter[str] = Counter()
     layouts = []
+    places: dict[str, str] = {}  # by the list of nodes
     for job in jobs:
-        nodes = job.nodes
+        nodes, listed = job.nodes, job.row.node_list
+        if listed not in places:
+            names = () if listed in UNNAMED else expand(listed)
+            places[listed] = ranges_among(numbers, names) if numbers.keys() >= {*names} and names else ""
         cores = max(nodes, -(-job.cpus // threads_per_core))  # a core is on one node
         layout = _Layout(*nearest_layout(cores, nodes)) if nodes else _Layout(cores, 0)
         if sum(number for size, number in machine.items() if size >= layout.per_node) < nodes:
             layout = _Layout(cores, 0)
             counts[NO_LAYOUT] += 1
         counts[UNEVEN] += layout.cores != cores
-        layouts.append(layout)
+        layouts.append(layout._replace(ran_on=places[listed]))
     return layouts, {text: count for text, count in counts.items() if count}
 
 
@@ -428,7 +448,8 @@ def _rows(
             queue=names.number("partition", row.partition),
         )
         per_node = str(layout.per_node) if layout.per_node and layout.cores > 1 else ""
-        cells = [per_node, "yes" * exclusive, "yes" * (large and site is None)]  # its memory says so where it is told
+        # its memory says that it is large where that is told
+        cells = [per_node, "yes" * exclusive, "yes" * (large and site is None), layout.ran_on]
         if site is not None:
             after = ";".join([f"{kind}:{numbers[other]}" for kind, other in job.bound.after if other in numbers])
             cells += [

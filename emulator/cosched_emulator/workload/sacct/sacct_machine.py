@@ -45,11 +45,19 @@ class Machine(NamedTuple):
     peak_cpus: int  # most that jobs held at one instant
     whole: float  # share of the node time of jobs that had all CPUs of their nodes
     wholly: tuple[bool, ...]  # which jobs these are
+    cpus_of: Mapping[str, int]  # those that jobs name, by name
 
     @property
     def nodes(self) -> int:
         """Return the number of nodes."""
         return sum(nodes for nodes, _ in self.classes)
+
+    def cores(self, threads_per_core: int) -> Counter[int]:
+        """Return the number of nodes by their cores."""
+        found: Counter[int] = Counter()
+        for nodes, cpus in self.classes:
+            found[-(-cpus // threads_per_core)] += nodes
+        return found
 
     def guesses(self) -> Iterator[str]:
         """Yield what was guessed, a line each."""
@@ -107,6 +115,7 @@ def machine_of(rows: Iterable[SacctRow], jobs: Sequence[LoggedJob], partitions: 
         int((shared & ours).sum()),
         _peak(held.start[held.ours], held.end[held.ours], held.cpus[held.ours]),
         *_whole(jobs, nodes_of, sizes, max(counts, default=1)),
+        {name: int(sizes[place]) for name, place in names.items() if ours[place]},
     )
 
 

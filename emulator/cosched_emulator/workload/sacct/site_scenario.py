@@ -51,6 +51,7 @@ class SiteScenario(NamedTuple):
     policy: tuple[str, ...]
     cells: tuple[Sequence[str], ...]  # of each job, in the order of `COLUMNS`; without those of numbers of jobs
     unmodelled: tuple[str, ...]
+    numbers: Mapping[str, int]  # of nodes, by name
 
 
 def site_scenario(
@@ -62,7 +63,20 @@ def site_scenario(
     accounts = site.accounts() if any(line.startswith("account = ") for line in limits) else ()
     tables = (*site.partitions(), *accounts, *limits, *site.script())
     policy, cells = tuple(site.policy()), tuple(map(site.columns(), jobs))
-    return SiteScenario(site.classes(), tuple(site.machine()), tables, policy, cells, tuple(site.untold()))
+    return SiteScenario(
+        site.classes(), tuple(site.machine()), tables, policy, cells, tuple(site.untold()), site.numbers
+    )
+
+
+def ranges_among(numbers: Mapping[str, int], names: Iterable[str]) -> str:
+    """Return the numbers of nodes as ranges; KeyError for one without."""
+    spans: list[tuple[int, int]] = []
+    for number in sorted({numbers[name] for name in names}):
+        if spans and sum(spans[-1]) == number:
+            spans[-1] = spans[-1][0], spans[-1][1] + 1
+        else:
+            spans.append((number, 1))
+    return ranges_text(spans)
 
 
 class _Site:
@@ -130,14 +144,7 @@ class _Site:
 
     def ranges(self, names: Iterable[str]) -> str:
         """Return nodes as a scenario numbers them; unknown ones are left out."""
-        numbers = sorted({self.numbers[name] for name in names if name in self.numbers})
-        spans: list[tuple[int, int]] = []
-        for number in numbers:
-            if spans and sum(spans[-1]) == number:
-                spans[-1] = spans[-1][0], spans[-1][1] + 1
-            else:
-                spans.append((number, 1))
-        return ranges_text(spans)
+        return ranges_among(self.numbers, (name for name in names if name in self.numbers))
 
     # ------------------------------------------------------------ what binds jobs
 

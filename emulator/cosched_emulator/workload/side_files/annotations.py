@@ -15,6 +15,7 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
 - ``partition`` (several after ``;``), ``qos``, ``account``, ``after`` (jobs that it waits for, as ``afterok:3:4;afterany:5``, by
   number in the source), ``begin_s``, ``cancel_s`` (after its submission: not before, and cancelled if it has not started), ``array``
   (a number that the tasks of an array have in common), ``at_once`` (of these at a time): what binds the job; likewise.
+- ``ran_on`` (nodes, of a row that names the job): where it ran; likewise. Only a replay of the log asks for it.
 - ``exclusive``, ``unpaired``, yes or no: no job is beside it, on its nodes or on its cores; all other values may be left out.
 
 Of several rows that say something of a job the most specific one wins: the one that names the job, then the application, then the user.
@@ -64,6 +65,7 @@ NAME = "name"
 PPN = "ppn"
 PRIORITY = "priority"
 ELIGIBLE = "eligible"
+RAN_ON = "ran_on"  # of the record alone, which `replay` starts jobs by
 AMOUNTS = ("resources", "licences")
 FLAGS = ("exclusive", "unpaired")
 _SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
@@ -75,7 +77,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, exc
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
     **dict.fromkeys(FLAGS, ((str,), '"yes" or "no"')),
-    **dict.fromkeys((NAME, ELIGIBLE, *AMOUNTS, "partition", "qos", "account", "after"), ((str,), "a text")),
+    **dict.fromkeys((NAME, ELIGIBLE, RAN_ON, *AMOUNTS, "partition", "qos", "account", "after"), ((str,), "a text")),
     **dict.fromkeys(("memory_mb", "array", "at_once"), ((int,), f"a whole number from 0 to {_MOST_PRIORITY}")),
     **dict.fromkeys(("begin_s", "cancel_s"), ((int, Decimal), "a number of seconds")),
     PPN: ((int,), f"a whole number from 1 to {MAX_THREADS}"),
@@ -91,7 +93,7 @@ class _Said(NamedTuple):
     names: tuple[str, ...]  # of columns of the file
     read: Callable[[SideFileRow], Any]
     write: Callable[[Any], Iterable[object]] = lambda value: (value,)  # the cells of which it is read again
-    columns: tuple[str, ...] = ()  # of the jobs; none: the one of its name
+    columns: tuple[str, ...] | None = ()  # of the jobs; none: the one of its name; None: jobs of a run have none
 
 
 class Annotations(NamedTuple):
@@ -145,7 +147,8 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
         if found is not None:
             counts[found] += 1
     for name, values in annotations.values.items():
-        for column in (_SAID[name].columns or (name,)) if values else ():
+        columns = _SAID[name].columns
+        for column in () if columns is None or not values else columns or (name,):
             said = Computed(partial(most_specific, values, patterns), keys, getattr(jobs, column))
             jobs = jobs.having(**{column: said})
     parts = [
@@ -284,6 +287,9 @@ _SAID: Mapping[str, _Said] = {
     "eligible": _Said(
         (ELIGIBLE,), partial(_of_text, name=ELIGIBLE, read=ranges_of), lambda nodes: (ranges_text(nodes),)
     ),
+    RAN_ON: _Said(
+        (RAN_ON,), partial(_of_text, name=RAN_ON, read=ranges_of), lambda nodes: (ranges_text(nodes),), columns=None
+    ),
     **{
         name: _Said((name,), partial(_of_text, name=name, read=amounts_of), lambda amounts: (amounts_text(amounts),))
         for name in AMOUNTS
@@ -292,7 +298,7 @@ _SAID: Mapping[str, _Said] = {
 }
 ANNOTATION_COLUMNS: Final = (*KEYS, *[name for its in _SAID.values() for name in its.names])
 # What no field of a log says.
-ANNOTATED: Final = tuple([name for name, its in _SAID.items() if name != NAME and not its.columns])
+ANNOTATED: Final = tuple([name for name, its in _SAID.items() if name != NAME and its.columns == ()])
 
 
 def _fraction(row: SideFileRow, name: str) -> Decimal:

@@ -346,8 +346,11 @@ def _resume_from_disk(view: api.View) -> Iterator[api.Action]:
             yield api.ResumeJob(job_id)
 
 
-def compose(table: Table) -> api.Policy:
-    """Build the policy that a table describes (`resolve`); UsageError where a part from outside fails to take part."""
+def compose(table: Table, backfill: api.Backfill | None = None) -> api.Policy:
+    """Build the policy that a table describes (`resolve`); UsageError where a part from outside fails to take part.
+
+    ``backfill`` is a part of the class that the table names, with what no table can say.
+    """
     resolved = resolve(table)
     built: dict[str, Any] = {kind: build_part(kind, resolved) for kind in KINDS}
     parts: list[api.Part] = [part for part in built.values() if part is not None]
@@ -357,7 +360,7 @@ def compose(table: Table) -> api.Policy:
     ledger: api.Ledger | None = built["ledger"]
     above = tuple([part for part in (slices, budget, believer, ledger) if part is not None])
     if slices is None:
-        policy: api.Policy = _build(resolved, above, ledger, whole=True)
+        policy: api.Policy = _build(resolved, above, ledger, backfill, whole=True)
     else:
         policy = _divided(slices, resolved, above)
     if slices is not None and any(part.keeps_suspended for part in parts):
@@ -377,19 +380,26 @@ def compose(table: Table) -> api.Policy:
 def _divided(slices: api.Slices, resolved: Resolved, above: tuple[api.Part, ...]) -> api.Policy:
     name = f"policy.slices: {resolved['slices']['name']}"
     with api.from_outside(lambda told: api.UsageError(f"{name}: divide: {told}"), passes=(api.UsageError,)):
-        policy = slices.divide(lambda: _build(resolved, above, None, whole=False))
+        policy = slices.divide(lambda: _build(resolved, above, None, None, whole=False))
     if not callable(getattr(policy, "decide", None)):
         raise api.UsageError(f"{name}: divide: expected a policy with decide(view), got {policy!r}")
     return policy
 
 
-def _build(resolved: Resolved, above: tuple[api.Part, ...], ledger: api.Ledger | None, *, whole: bool) -> Composed:
+def _build(
+    resolved: Resolved,
+    above: tuple[api.Part, ...],
+    ledger: api.Ledger | None,
+    backfill: api.Backfill | None,
+    *,
+    whole: bool,
+) -> Composed:
     matching: api.Matching = build_part("matching", resolved)
     fairness: api.Fairness = build_part("fairness", resolved)
     limited = _limited(fairness, matching, resolved["fairness"]["name"])
     return Composed(
         build_part("order", resolved),
-        build_part("backfill", resolved),
+        build_part("backfill", resolved) if backfill is None else backfill,
         build_part("placement", resolved),
         limited,
         build_part("pairing", resolved),
