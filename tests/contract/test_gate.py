@@ -96,6 +96,46 @@ def happenings(random: Random, nodes: int) -> Iterator[dict[str, Any]]:
                 yield {"at_s": at_s, "do": do, "until_s": at_s + random.randint(1, 8000), **some}
 
 
+@pytest.mark.parametrize(("do", "starts_s"), [("reserve", (1000, 1500, 220)), ("drain-nodes", (2210, 210, 1000))])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"preset": "easy"},
+        {"preset": "easy", "shape": "nodes"},
+        {"preset": "sjbf"},
+        {"preset": "slurm"},
+        {"preset": "conservative"},
+        {"preset": "conservative", "placement": "spread", "shape": "nodes"},
+        {"preset": "lomarc-r"},
+        {"preset": "symbiosis"},
+        {"preset": "rua"},
+    ],
+    ids=lambda policy: "-".join(policy.values()),
+)
+def test_plans_know_when_a_reservation_ends_and_not_when_a_drain_does(
+    policy: dict[str, str], do: str, starts_s: tuple[int, ...], tmp_path: Path
+) -> None:
+    # The second wants all nodes; the third would hold the two others past the end of the reservation, the last would not.
+    jobs = ((1, 0, 1, 1), (2, 200, 500, 4), (3, 210, 2000, 2), (4, 220, 700, 2))
+    alike = "-1 1 1 1 1 -1 -1 -1 -1"
+    rows = [f"{job} {at_s} -1 {run_s} {size} -1 -1 {size} {run_s} {alike}" for job, at_s, run_s, size in jobs]
+    (tmp_path / "jobs.swf").write_text("\n".join(["; MaxProcs: 4", *rows]) + "\n")
+    prepared = prepare(
+        {
+            "cluster": {"nodes": 4, "preset": "1x1x2" if policy["preset"] in PAIRING else "1x1x1"},
+            "truth": {"contention": "lomarc"} if policy["preset"] in PAIRING else {},
+            "workload": {"swf": str(tmp_path / "jobs.swf")},
+            "script": [{"at_s": 100.0, "do": do, "nodes": "2-3", "until_s": 1000.0}],
+        }
+    )
+    manager = build_manager(prepared)
+    choice = choose(policy["preset"], {key: value for key, value in policy.items() if key != "preset"})
+    link = ShadowLink(DirectLink(choice.scheduler), choice.scheduler)
+    records = Simulation(manager, build_agenda(prepared, manager), link).run()
+    assert tuple([record.intervals[0].start_us // 1_000_000 for record in records])[1:] == starts_s
+    assert link.restarts > 1
+
+
 SEEDS: Final = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))]
 
 

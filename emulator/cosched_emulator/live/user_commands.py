@@ -537,7 +537,7 @@ class Commands:
                 events = nodes.drain(node, now_us, request.reason)
             else:
                 if not drained and not broken:
-                    unchanged.append([node, "it is in service"])
+                    unchanged.append([node, "it is reserved" if node in nodes.reserved else "it is in service"])
                     continue
                 events = nodes.undrain(node, now_us)
             changed.append(node)

@@ -80,7 +80,7 @@ class NodeUse(NamedTuple):
         if node in nodes.broken:
             return "DOWN"
         busy = bool(self.jobs[node])
-        if node in nodes.drained:
+        if nodes.state_of(node)[0] == "DRAINED":
             return "DRAINING" if busy else "DRAINED"
         if not busy:
             return "IDLE"
@@ -315,7 +315,7 @@ class _View:
             (
                 node,
                 there.state(node, machine, nodes),
-                nodes.drained.get(node, ""),
+                nodes.state_of(node)[1],
                 machine.threads_of[node],
                 there.threads[node],
                 machine.memory_mb[node],

@@ -38,7 +38,8 @@ from cosched_plugin.protocol import messages as m
 
 _new = tuple.__new__  # a call of the class of an event takes twice as long
 _RANKS: Final = {
-    "fail-node": NODE_FAILURE, "drain-node": NODE_FAILURE, "return-node": NODE_RETURN, "resume-node": NODE_RETURN,
+    "fail-node": NODE_FAILURE, "drain-node": NODE_FAILURE, "reserve-node": NODE_FAILURE,
+    "return-node": NODE_RETURN, "resume-node": NODE_RETURN, "free-node": NODE_RETURN,
 }  # fmt: skip
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
 _CANCELS: Final = ("cancel", "cancel-pending")
@@ -206,6 +207,10 @@ class Agenda:
                 return []
             case "resume-node":
                 return self._manager.nodes.lift(item.target, item.at_us)
+            case "reserve-node":
+                return self._manager.nodes.reserve(item.target, item.at_us, item.until_us)
+            case "free-node":
+                return self._manager.nodes.free(item.target, item.at_us)
         return self._change_job(item, before)
 
     # ------------------------------------------------------------ nodes

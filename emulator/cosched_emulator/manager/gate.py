@@ -45,8 +45,8 @@ GATE_REASONS: Final = {
     RESERVED: "its nodes are reserved before it could end",
 }
 # Versions of entries of the timeline: a job may begin, or its nodes are reserved from now on; it is cancelled if it has not started;
-# a reservation has ended.
-BEGIN, CANCEL, FREED = 0, 1, 2
+# a reservation has begun, from when on its nodes are out of service until an instant that the scheduler's plans know.
+BEGIN, CANCEL, RESERVE = 0, 1, 2
 ENTER: Final = 3  # a job enters: no entry, but looked at with them
 _NO_JOB: Final = 0
 _MOST_VOID: Final = 1_000  # void entries that may stay in a line
@@ -190,7 +190,7 @@ class Gate:
         if what == ENTER:
             if ident in self._manager.jobs:
                 self.enter(at_us, self._manager.jobs[ident])
-        elif what == FREED:
+        elif what == RESERVE:
             for _, _, job_id in sorted([_place(each.job) for each in self.jobs.values() if each.reason == RESERVED]):
                 self._go_on(at_us, job_id)
             for job_id in sorted(self._whole):
@@ -234,8 +234,8 @@ class Gate:
 
     def _schedule_freed(self, after_us: int) -> None:
         for each in self.binding.rules.reservations:
-            if each.end_us > after_us:
-                self._manager.timeline.schedule(each.end_us, GATE, _NO_JOB, FREED)
+            if each.begin_us > after_us:
+                self._manager.timeline.schedule(each.begin_us, GATE, _NO_JOB, RESERVE)
 
     def _schedule_change(self, at_us: int, spec: JobSpec) -> None:
         change_us = self.binding.next_change_us(spec, at_us) if self.binding.rules.reservations else None

@@ -147,6 +147,7 @@ class Manager(TakesActions):
             now_us=self.now_us,
             nodes=self._classes,
             down=tuple(sorted(self.nodes.down)),
+            returns=self.nodes.returns(),
             belief=self._belief,
             running=tuple(job.inventory_entry() for _, job in sorted(self.running.items())),
             pending=tuple(m.PendingJob(job.job.spec, job.held) for job in queue),
@@ -406,7 +407,7 @@ class Manager(TakesActions):
         self.pending.update({job_id: self.jobs[job_id] for job_id in state["pending"]})
         self.nodes.take_over(state["nodes"])
         self._running_jobs.take_over(state["running"], self.jobs, self.now_us)
-        for node in sorted(self.nodes.broken | self.nodes.drained.keys()):
+        for node in sorted(self.nodes.out):
             self.nodes.take_out(node)
         self.notes.take_over(state["notes"])
         for at_us in state["wakes"]:

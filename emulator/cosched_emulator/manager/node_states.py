@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.contended_nodes import ContendedNodes
@@ -13,12 +13,14 @@ from cosched_plugin.common.allocation import Layers
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import Event, NodeFailed, NodeReturned
 
+RESERVED: Final = "reserved"  # why a node is drained, where no operator did it
+
 
 class NodeStates:
     """The state of the nodes.
 
-    A node is out of service while it is broken, drained by an operator, or both. The scheduler only learns whether it may
-    use the node. `fail`, `mend`, `drain` and `undrain` return the events for it; `take_out` and `put_back` apply these events.
+    A node is out of service while it is broken, drained by an operator, or reserved. The scheduler only learns whether it may
+    use the node. What changes that returns the events for it; `take_out` and `put_back` apply these events.
     """
 
     def __init__(self, slots: SlotPools, cluster: ContendedNodes | None, diary: Diary) -> None:
@@ -27,6 +29,7 @@ class NodeStates:
         self._diary = diary
         self.broken: set[int] = set()  # nodes that have failed
         self.drained: dict[int, str] = {}  # nodes that an operator took out of service, and why
+        self.reserved: dict[int, int] = {}  # nodes of reservations that have begun, and when these end
         self.down: set[int] = set()  # nodes that the scheduler knows to be out of service
 
     @property
@@ -36,42 +39,88 @@ class NodeStates:
 
     def fail(self, node: int, now_us: int) -> list[Event]:
         """Return the event of a node failure, none for a drained node. `Agenda` handles the jobs."""
+        before = self._told(node)
         self.broken.add(node)
         self._diary.note(NodeChanged(now_us, node, "DOWN"))
-        return [] if node in self.drained else [NodeFailed(node)]
+        return self._changed(node, before)
 
     def mend(self, node: int, now_us: int) -> list[Event]:
         """Return the event of a repair, none if the node stays drained."""
         if node not in self.broken:
             return []
+        before = self._told(node)
         self.broken.discard(node)
-        drained = node in self.drained
-        self._diary.note(NodeChanged(now_us, node, "DRAINED" if drained else "UP", self.drained.get(node, "")))
-        return [] if drained else [NodeReturned(node)]
+        self._note(node, now_us)
+        return self._changed(node, before)
 
     def drain(self, node: int, now_us: int, reason: str) -> list[Event]:
         """Return the events when an operator drains a node: its running jobs continue."""
-        in_service = node not in self.drained and node not in self.broken
+        before = self._told(node)
         self.drained[node] = reason
         self._diary.note(NodeChanged(now_us, node, "DRAINED", reason))
-        return [NodeFailed(node)] if in_service else []
+        return self._changed(node, before)
 
     def undrain(self, node: int, now_us: int) -> list[Event]:
-        """Return the events when an operator puts a drained or broken node back into service."""
+        """Return the events when an operator puts a drained or broken node back into service, none if it is reserved."""
         if node not in self.drained and node not in self.broken:
             return []
+        before = self._told(node)
         self.drained.pop(node, None)
         self.broken.discard(node)
-        self._diary.note(NodeChanged(now_us, node, "UP"))
-        return [NodeReturned(node)]
+        self._note(node, now_us)
+        return self._changed(node, before)
 
     def lift(self, node: int, now_us: int) -> list[Event]:
         """Return the event when a drain ends, none if the node has failed meanwhile, or was put back into service."""
+        before = self._told(node)
         if self.drained.pop(node, None) is None:
             return []
-        broken = node in self.broken
-        self._diary.note(NodeChanged(now_us, node, "DOWN" if broken else "UP"))
-        return [] if broken else [NodeReturned(node)]
+        self._note(node, now_us)
+        return self._changed(node, before)
+
+    def reserve(self, node: int, now_us: int, until_us: int) -> list[Event]:
+        """Return the events when a reservation of a node begins: its running jobs continue, and its end is known."""
+        before = self._told(node)
+        self.reserved[node] = max(until_us, self.reserved.get(node, 0))
+        self._note(node, now_us)
+        return self._changed(node, before)
+
+    def free(self, node: int, now_us: int) -> list[Event]:
+        """Return the events when a reservation of a node ends, none while a later one goes on."""
+        before = self._told(node)
+        if self.reserved.get(node, now_us + 1) > now_us:
+            return []
+        del self.reserved[node]
+        self._note(node, now_us)
+        return self._changed(node, before)
+
+    def _told(self, node: int) -> NodeFailed | NodeReturned:
+        """Return what a scheduler is told of a node as it is: of several reasons for which it is out, one may have no known end."""
+        if node in self.broken or node in self.drained:
+            return NodeFailed(node)
+        return NodeFailed(node, self.reserved[node]) if node in self.reserved else NodeReturned(node)
+
+    def _changed(self, node: int, before: Event) -> list[Event]:
+        now = self._told(node)
+        return [] if now == before else [now]
+
+    def state_of(self, node: int) -> tuple[str, str]:
+        """Return the state of a node for people, and why."""
+        if node in self.broken:
+            return "DOWN", ""
+        if node in self.drained or node in self.reserved:
+            return "DRAINED", self.drained.get(node, RESERVED)
+        return "UP", ""
+
+    def _note(self, node: int, now_us: int) -> None:
+        self._diary.note(NodeChanged(now_us, node, *self.state_of(node)))
+
+    def returns(self) -> tuple[int, ...]:
+        """Return when each node that is down is announced to return, 0: not known; none where that is known of no node."""
+        if not self.reserved:
+            return ()
+        told = [self._told(node) for node in sorted(self.down)]
+        return tuple([event.until_us if isinstance(event, NodeFailed) else 0 for event in told])
 
     def set_slowdown(self, node: int, slowdown: float | None) -> None:
         """Slow everything on a node by ``slowdown`` from now on; None: normal speed.
@@ -84,6 +133,11 @@ class NodeStates:
         self._cluster.set_slowdown(node, slowdown)
 
     # ------------------------------------------------------------ what the scheduler knows
+
+    @property
+    def out(self) -> set[int]:
+        """Return the nodes that are to be out of service."""
+        return self.broken | self.drained.keys() | self.reserved.keys()
 
     def take_out(self, node: int) -> None:
         """Stop offering a node's threads."""
@@ -102,6 +156,7 @@ class NodeStates:
         return {
             "broken": sorted(self.broken),
             "drained": sorted(self.drained.items()),
+            "reserved": sorted(self.reserved.items()),
             "slow": sorted(self.slow.items()),
         }
 
@@ -109,10 +164,13 @@ class NodeStates:
         """Take over the states of another manager's nodes; `take_out` must follow when jobs have their threads."""
         self.broken |= set(state["broken"])
         self.drained |= dict(state["drained"])
+        self.reserved |= dict(state.get("reserved", ()))
         for node, slowdown in state["slow"]:
             self.set_slowdown(node, slowdown)
 
     def check(self) -> None:
         """Raise `InvariantError` if the scheduler's knowledge of nodes out of service is wrong."""
-        if self.down != self.broken | set(self.drained):
-            raise InvariantError("nodes are out of service that are neither broken nor drained, or the other way round")
+        if self.down != self.out:
+            raise InvariantError(
+                "nodes are out of service that are not broken, drained or reserved, or the other way round"
+            )

@@ -83,15 +83,15 @@ class Partition(NamedTuple):
 
 
 class Reservation(NamedTuple):
-    """Nodes on which no job may run in [begin, end); one that runs there when it begins goes on."""
+    """Nodes on which no job may run in [begin, end), when they are out of service; one that runs there when it begins goes on."""
 
     begin_us: int
     end_us: int
     nodes: NodeRanges = ()
 
     def forbids(self, spec: JobSpec, now_us: int) -> bool:
-        """Return whether a job that started now could still run when it begins."""
-        return self.begin_us - spec.longest_us < now_us < self.end_us
+        """Return whether a job that started now, before it begins, could still run then."""
+        return self.begin_us - spec.longest_us < now_us < self.begin_us
 
 
 class Rules(NamedTuple):

@@ -28,12 +28,13 @@ from cosched_hwmodel.units import SECOND_US
 class Scripted(NamedTuple):
     """An action of a user or an operator at a given instant; ``target`` is a job or a node.
 
-    ``change`` is a verb of a scenario, or of one node `drain-node`, `resume-node`.
+    ``change`` is a verb of a scenario, or of one node `drain-node`, `resume-node`, `reserve-node` (``until_us``), `free-node`.
     """
 
     at_us: int
     change: str
     target: int
+    until_us: int = 0
 
 
 def build_script(scenario: Scenario, nodes: int, jobs: int) -> tuple[Scripted, ...]:
@@ -44,13 +45,16 @@ def build_script(scenario: Scenario, nodes: int, jobs: int) -> tuple[Scripted, .
     changes: list[Scripted] = []
     for index, entry in enumerate(scenario.script):
         path = f"script[{index}]"
-        if entry.do == "drain-nodes":
-            drained = [node for first, count in _nodes(entry, path, nodes) for node in range(first, first + count)]
-            changes += [Scripted(round(entry.at_s * SECOND_US), "drain-node", node) for node in drained]
-            if entry.until_s is not None:
-                changes += [Scripted(round(entry.until_s * SECOND_US), "resume-node", node) for node in drained]
-        elif entry.do != "reserve":
+        if entry.do not in ("drain-nodes", "reserve"):
             changes.append(_change(entry, path, nodes, jobs))
+            continue
+        some = [node for first, count in _nodes(entry, path, nodes) for node in range(first, first + count)]
+        at_us, until_us = round(entry.at_s * SECOND_US), round((entry.until_s or 0) * SECOND_US)
+        # Slurm's plans know when a reservation ends; they do not know when a drained node comes back.
+        take, give = ("reserve-node", "free-node") if entry.do == "reserve" else ("drain-node", "resume-node")
+        changes += [Scripted(at_us, take, node, until_us if entry.do == "reserve" else 0) for node in some]
+        if entry.until_s is not None:
+            changes += [Scripted(until_us, give, node) for node in some]
     return tuple(changes)
 
 

@@ -109,7 +109,7 @@ def _learn(ledger: Ledger, event: m.Event) -> None:
                 ledger.arrived.append(released)
         case m.NodeFailed():
             check_node(event.node, "failed", ledger.machine)
-            ledger.fail_node(event.node)
+            ledger.fail_node(event.node, event.until_us)
         case m.NodeReturned():
             check_node(event.node, "returned", ledger.machine)
             ledger.return_node(event.node)
@@ -408,6 +408,8 @@ def check_welcome(welcome: m.Welcome) -> None:
     machine = Machine(welcome.nodes, welcome.licences, welcome.capabilities.layout)
     for node in welcome.down:
         check_node(node, "is down", machine)
+    if len(welcome.returns) not in (0, len(welcome.down)):
+        raise ValueError(f"{len(welcome.returns)} returns are announced of {len(welcome.down)} nodes out of service")
     places = {pending.spec.id: "held" if pending.held else "pending" for pending in welcome.pending}
     if len(places) < len(welcome.pending):
         raise ValueError("a job is pending twice")

@@ -60,11 +60,9 @@ class Residents(Protocol):
 
     def add(self, running: Running) -> None:
         """Enter a job on its nodes."""
-        ...
 
     def remove(self, running: Running) -> None:
         """Take a job off its nodes."""
-        ...
 
 
 class Ledger:
@@ -93,6 +91,7 @@ class Ledger:
         "releases",
         "residents",
         "resume_costs",
+        "returns",
         "running",
         "slots",
         "version",
@@ -107,6 +106,8 @@ class Ledger:
         self.now_us = welcome.now_us
         self.resume_costs = resume_costs(welcome)
         self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0
+        # Nodes out of service that are announced to return, and when.
+        self.returns = {node: at_us for node, at_us in zip(welcome.down, welcome.returns, strict=False) if at_us}
         self.pools = SlotPools(self.pool)
         self.slots = None if welcome.slots is None else Slots(welcome.slots)
         # Jobs that may be started, in order of (submission, id).
@@ -143,9 +144,11 @@ class Ledger:
             running, held = _some(running, only), _some(held, only)
             queue, notes = _some(queue, only), _some(notes, only)
         pending = [*[PendingJob(job, True) for job in held.values()], *[PendingJob(job) for job in queue.values()]]
+        down = tuple(bits_of(NodeSet(((1 << self.machine.nodes) - 1) & ~self.pool.up)))
         return self._told._replace(
             now_us=self.now_us,
-            down=tuple(bits_of(NodeSet(((1 << self.machine.nodes) - 1) & ~self.pool.up))),
+            down=down,
+            returns=tuple([self.returns.get(node, 0) for node in down]) if self.returns else (),
             running=tuple([inventory_entry(running[job_id]) for job_id in sorted(running)]),
             pending=tuple(sorted(pending, key=lambda each: (each.spec.submit_us, each.spec.id))),
             notes=tuple([Note(who, key, value) for who, each in notes.items() for key, value in each.items()]),
@@ -385,14 +388,16 @@ class Ledger:
 
     # ------------------------------------------------------------ nodes and notes
 
-    def fail_node(self, node: int) -> None:
-        """Take a node out of service."""
+    def fail_node(self, node: int, until_us: int = 0) -> None:
+        """Take a node out of service, for as long as is announced; 0: nobody knows."""
         self.version += 1
+        self.returns = {other: at_us for other, at_us in {**self.returns, node: until_us}.items() if at_us}
         self.pools.fail_node(node)
 
     def return_node(self, node: int) -> None:
         """Put a node back into service, less what jobs still hold there."""
         self.version += 1
+        self.returns.pop(node, None)
         holders: dict[int, list[Layers]] = {}  # by slot
         for running in self.running.values():
             if not running.on_disk:
@@ -428,7 +433,6 @@ class Ledger:
 _GONE: Final = np.iinfo(np.int64).max  # processes of a job that has left: they fit nowhere
 _LONG: Final = 96  # number of jobs from which on arrays are faster than a loop
 _LEAST: Final = 64  # places of new arrays
-
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

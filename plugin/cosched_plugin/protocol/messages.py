@@ -272,9 +272,13 @@ class JobResumed(NamedTuple):
 
 
 class NodeFailed(NamedTuple):
-    """A node takes no more work; what ran there is reported by events of its own."""
+    """A node takes no more work; what ran there is reported by events of its own.
+
+    ``until_us``: it is announced to return then; 0: not known. Said again of a node, it replaces what was announced.
+    """
 
     node: NodeNumber
+    until_us: int = 0
 
 
 class NodeReturned(NamedTuple):
@@ -512,6 +516,7 @@ class Welcome(NamedTuple):
     licences: Annotated[Amounts, Feature((RESOURCES,))] = ()  # countable resources of the whole cluster, by name
     switch_us: int = 0  # how long a job that was suspended on its nodes makes no progress when it is resumed
     image_mbs: int = 0  # at which a node writes the memory of a job to disk, and reads it back; 0: at once
+    returns: tuple[int, ...] = ()  # when each node of `down` is announced to return, 0: not known; none: of no node
 
 
 class Ready(NamedTuple):

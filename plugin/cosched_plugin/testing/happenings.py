@@ -35,7 +35,9 @@ def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> lis
     if len(up) < 2:
         return []
     node = random.choice(up)
-    events: list[m.Event] = [m.NodeFailed(node)]
+    # Derived, not drawn: further draws would change every site. An announcement need not come true.
+    until_us = site.ledger.now_us + 1_000_000 * node if site.seq % 2 else 0
+    events: list[m.Event] = [m.NodeFailed(node, until_us)]
     for job in site.on_node(node) if evict else ():
         if job.job.id not in gone:
             gone.add(job.job.id)

@@ -52,6 +52,7 @@ WELCOME = m.Welcome(
     (("solver", 5),),
     500_000,
     200,
+    (0, 9_000_000),
 )
 ACTIONS: tuple[m.Action, ...] = (
     START,
@@ -79,6 +80,7 @@ EVENTS: tuple[m.Event, ...] = (
     m.JobEnded(1, m.COMPLETED),
     m.JobRequeued(2),
     m.NodeFailed(5),
+    m.NodeFailed(5, 9_000_000),
     m.NodeReturned(6),
     m.JobHeld(7),
     m.JobReleased(7),

@@ -454,6 +454,8 @@ class View(SlotFacts):
         All jobs with an expected end at that instant count. The instant is 0 where that many threads are free now.
         """
         state = self._state
+        if state.returns:
+            return next(((at_us, free - threads) for at_us, free in self.free_steps() if free >= threads), None)
         running = state.running
         missing = threads - size(state.pool.free)
         if missing <= 0:
@@ -471,6 +473,8 @@ class View(SlotFacts):
     def free_steps(self) -> list[tuple[int, int]]:
         """Return (instant, number of free threads from then on) now and at every expected end, ascending."""
         state = self._state
+        if state.returns:
+            return [(at_us, size(free)) for at_us, free in self.availability()]
         soonest_us = state.now_us + 1
         free = self.free_threads
         steps = [(state.now_us, free)]
@@ -510,10 +514,37 @@ class View(SlotFacts):
             for expected_us, job_id in state.releases
             if job_id not in state.away
         ]
-        if not state.pool.all_up:
+        if state.returns:
+            ends = self._with_returns(ends)
+        elif not state.pool.all_up:
             up = side_by_side((state.pool.up,) * depth, nodes)
             ends = [(end_us, threads & up) for end_us, threads in ends]
         return Availability.of(state.now_us, side_by_side(state.pool.free, nodes), ends, state.machine)
+
+    def returning(self) -> list[tuple[int, NodeSet]]:
+        """Return (instant, nodes) of what is out of service and announced to return, ascending; what is late may be next."""
+        nodes: dict[int, int] = {}
+        for node, announced_us in self._state.returns.items():
+            at_us = max(announced_us, self._state.now_us + 1)
+            nodes[at_us] = nodes.get(at_us, 0) | 1 << node
+        return [(at_us, NodeSet(nodes[at_us])) for at_us in sorted(nodes)]
+
+    def _with_returns(self, ends: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return all threads that are free from each end and each return on; ``ends``: (instant, threads that a job leaves)."""
+        pool, machine = self._state.pool, self._state.machine
+        returns = dict(self.returning())
+        leaving: dict[int, int] = {}
+        held = 0
+        for at_us, threads in ends:
+            leaving[at_us] = leaving.get(at_us, 0) | threads
+            held |= threads
+        up, found = int(pool.up), []
+        for at_us in sorted(leaving.keys() | returns):
+            up |= returns.get(at_us, 0)
+            held &= ~leaving.get(at_us, 0)
+            there = tuple([NodeSet(layer & up) for layer in machine.exists])
+            found.append((at_us, side_by_side(there, machine.nodes) & ~held))
+        return found
 
     def thread_counts(self, layers: Layers) -> Ints:
         """Return the number of threads in the set, node by node; it must not be changed."""

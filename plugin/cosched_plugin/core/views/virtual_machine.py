@@ -132,6 +132,10 @@ class VirtualMachine(WholeNodesView):
         """Return (expected end, job id) of the running jobs, sorted."""
         return [(occupancy.end_us, occupancy.job_id) for occupancy in self.occupancies()]
 
+    def returning(self) -> list[tuple[int, NodeSet]]:
+        """Return none: in the class's time nobody knows when a node returns."""
+        return []
+
     def expected_end(self, running: Running) -> int:
         """Return the expected end of a running job; an overdue job may end at the next instant."""
         return max(running.end_us, self._virtual_us + 1)

@@ -151,6 +151,8 @@ class WholeNodesView(View):
     def shadow(self, threads: int) -> tuple[int, int] | None:
         """Return the first expected end after which ``threads`` of these threads are free, and the number of extra ones."""
         state = self._state
+        if state.returns:
+            return super().shadow(threads)
         alike, up, running = self._alike, state.pool.up, state.running
         away = state.away
         two = state.machine.depth == 2
@@ -192,6 +194,12 @@ class WholeNodesView(View):
 
         ``besides``: further occupancies, as if those jobs were there from now on.
         """
+        up = self._state.pool.up
+        if self._state.returns:  # a node out of service is one that is held until it returns
+            returning = self.returning()
+            besides = [*besides, *[Occupancy(at_us, 0, nodes) for at_us, nodes in returning]]
+            for _, nodes in returning:
+                up = NodeSet(up | nodes)
         occupancies = sorted([*self.occupancies(), *besides]) if besides else self.occupancies()
         now_us = self.now_us
         steps: list[tuple[int, int]] = [(now_us, 0)]
@@ -200,7 +208,6 @@ class WholeNodesView(View):
                 steps[-1] = (end_us, steps[-1][1] | nodes)
             else:
                 steps.append((end_us, nodes))
-        up = self._state.pool.up
         busy = 0
         free: list[tuple[int, int]] = []
         for at_us, leaving in reversed(steps):

@@ -71,7 +71,9 @@ class Counting:
         return _NOTHING
 
     def _remember(self, view: api.View, queue: api.Queue, shadow_us: int, extra: int) -> None:
-        self._version, self._changes, self._entered = view.version, queue.changes, queue.entered
+        # Where the shadow time follows from the return of a node, there may be no release, and a late return moves it.
+        self._version = -1 if view.returning() else view.version
+        self._changes, self._entered = queue.changes, queue.entered
         self._shadow_us, self._extra = shadow_us, extra
 
     def _in_order(self, queue: api.Queue, context: api.Context) -> Iterator[api.Action]:
