@@ -187,6 +187,7 @@ class SchedulerCore:
     def _undo(self, event: m.ActionRefused) -> None:
         state = self._state
         self.refused += 1
+        state.interventions += 1  # jobs may have counted as running since an instant that has passed
         for job_id in event.job_ids:
             if job_id in state.running:
                 state.requeue(job_id)

@@ -249,7 +249,10 @@ class Multifactor(Order):
         self._tree = Tree(shares or {})
         self._decay = Decay(round(period_s * SECOND_US), round(half_life_s * SECOND_US))
         # Caches: of a period, and of the machine by (processes, threads of each, most on a node)
-        self._period = -1
+        self._begun: tuple[int, int] = (
+            -1,
+            0,
+        )  # the period, and the manager's interventions: they change what running jobs have used
         self._factors = Tree({}).factors({}, 1)
         self._sizes: dict[tuple[int, int, int], int] = {}
 
@@ -278,7 +281,7 @@ class Multifactor(Order):
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return the jobs by descending priority; a stable sort keeps (submission, id) among equals."""
         period = view.wall_us(view.now_us) // self._decay.period_us
-        if period != self._period:
+        if (period, view.interventions) != self._begun:
             self._begin(period, view)
         age, fair_share, size = self._weights
         of_manager = _column(map(_priority, jobs), len(jobs))
@@ -295,7 +298,7 @@ class Multifactor(Order):
         return [jobs[place] for place in np.argsort(-ranks, kind="stable").tolist()]
 
     def _begin(self, period: int, view: View) -> None:
-        self._period = period
+        self._begun = (period, view.interventions)
         if not self._weights[1]:
             return
         decay = self._decay

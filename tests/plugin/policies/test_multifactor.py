@@ -8,13 +8,22 @@ import pytest
 from tests.plugin.policies.harness import random_jobs, starts_under
 from tests.plugin.policies.lomarc.lomarc_cases import GOOD, SECOND_US, welcome
 from tests.reference import multifactor as reference
+from tests.runs import runs_on
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.multifactor import MOST_USERS, NOTE, Decay, Multifactor, Tree, Use, halved, noted_use
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
-from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, NodeClass, Note
+from cosched_plugin.protocol.messages import (
+    ActionRefused,
+    JobEnded,
+    JobSpec,
+    JobStarted,
+    JobSubmitted,
+    NodeClass,
+    Note,
+)
 from cosched_plugin.protocol.values import note_travels
 
 NODES, THREADS = 40, 8
@@ -82,6 +91,25 @@ def test_the_order_agrees_with_the_reference_and_with_a_restarted_one(seed: int)
         used = reference.usage(spent.values(), now, site)
         priorities = {one.id: reference.priority(one, now, used, ACCOUNTS, site) for one in waiting}
         assert not reference.out_of_order(arranged, priorities, 1.5)
+
+
+@pytest.mark.parametrize(
+    "event", [JobStarted(9, 0, runs_on((0, 4, 255, 8)), 10**12, job=job_of(9, "ann", 32, 0)), None]
+)
+def test_use_from_before_a_period_that_is_told_or_taken_back_in_it_counts_at_once(event: JobStarted | None) -> None:
+    """As for a scheduler that is restarted then: the manager starts a job itself, or refuses a start late."""
+    core = core_of({"period_s": 100.0})
+    lasting = Multifactor(period_s=100.0)
+    jobs = [job_of(1, "ann", 1, 0), job_of(2, "bob", 1, 0)]
+    if event is None:
+        core.handle(0, (JobSubmitted(job_of(9, "ann", 32, 0)),))
+    now_us = 150 * SECOND_US
+    core.handle(now_us, ())
+    before = order_of(lasting, jobs, core.view)
+    core.handle(now_us, (ActionRefused(1, 0, "did not start", (9,)) if event is None else event,))
+    after = order_of(lasting, jobs, core.view)
+    assert after == order_of(Multifactor(period_s=100.0), jobs, core.view)
+    assert (before, after) == (([2, 1], [1, 2]) if event is None else ([1, 2], [2, 1]))
 
 
 def test_an_example_of_fair_share_by_hand() -> None:
