@@ -119,12 +119,13 @@ def test_a_view_shows_slots_rotation_and_shares() -> None:
 
 
 def test_plans_are_about_slot_0() -> None:
-    """Jobs of other slots give it no threads back; a policy that knows nothing of slots plans with slot 0 alone."""
+    """Jobs of other slots give it no threads back, but memory; a policy that knows nothing of slots plans with slot 0 alone."""
     view = site().view
     assert view.free_steps() == [(NOW_US, 1), (1100, 1), (1200, 1), (1300, 2), (1400, 4)]
     assert view.shadow(2) == (1300, 0)
     assert view.shadow(4) == (1400, 0)
-    assert [at_us for at_us, _ in view.availability()] == [NOW_US, 1300, 1400]
+    assert [at_us for at_us, _ in view.availability()] == [NOW_US, 1100, 1200, 1300, 1400]
+    assert [list(view.memory_at(at_us)) for at_us in (1100, 1200)] == [[14, 14, 14, 16], [15, 15, 15, 16]]
     assert [view.threads_back(view.running[number]) for number in (1, 2, 3, 4)] == [2, 1, 0, 0]
     nodes = WholeNodesView(view)
     assert nodes.shadow(4) == (1400, 0)

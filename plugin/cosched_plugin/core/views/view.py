@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, layers_of, none_of, size
+from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, is_plain, layers_of, none_of, size
 from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.state import Neighbours, State, empty_table
@@ -339,7 +339,7 @@ class View(SlotFacts):
 
     @property
     def interventions(self) -> int:
-        """Return how often the manager has started or modified a job, or the belief has changed; for caches only.
+        """Return how often the manager has started, modified or refused a job, or the belief has changed; for caches only.
 
         It counts from when this scheduler was made.
         """
@@ -509,10 +509,14 @@ class View(SlotFacts):
         nodes, depth = state.machine.nodes, state.machine.depth
         soonest_us = state.now_us + 1
         running = state.running
+        # A job of another slot leaves no threads of this one, but memory, and what else a node has once.
         ends = [
-            (expected_us if expected_us > soonest_us else soonest_us, running[job_id].joined)
+            (
+                expected_us if expected_us > soonest_us else soonest_us,
+                0 if job_id in state.away else running[job_id].joined,
+            )
             for expected_us, job_id in state.releases
-            if job_id not in state.away
+            if job_id not in state.away or not (running[job_id].on_disk or is_plain(running[job_id].job))
         ]
         if state.returns:
             ends = self._with_returns(ends)
