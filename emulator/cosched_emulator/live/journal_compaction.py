@@ -133,6 +133,7 @@ def _of(states: dict[str, Any], count: int) -> dict[str, Any]:
     return {
         "broken": [node for node in states["broken"] if node < count],
         "drained": [item for item in states["drained"] if item[0] < count],
+        "reserved": [item for item in states.get("reserved", ()) if item[0] < count],
         "slow": [item for item in states["slow"] if item[0] < count],
     }
 

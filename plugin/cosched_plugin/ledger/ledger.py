@@ -106,7 +106,6 @@ class Ledger:
         self.now_us = welcome.now_us
         self.resume_costs = resume_costs(welcome)
         self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0
-        # Nodes out of service that are announced to return, and when.
         self.returns = {node: at_us for node, at_us in zip(welcome.down, welcome.returns, strict=False) if at_us}
         self.pools = SlotPools(self.pool)
         self.slots = None if welcome.slots is None else Slots(welcome.slots)
@@ -126,7 +125,7 @@ class Ledger:
         self.on_disk: set[int] = set()  # running jobs that are suspended to disk
         self.away: set[int] = set()  # running jobs that hold no threads of slot 0: on disk, or in another slot
         self.version = 0  # changes whenever nodes or running jobs do
-        self.interventions = 0  # how often the manager has started or modified a job itself, or the belief has changed
+        self.interventions = 0  # how often the manager started, modified or refused a job, or the belief changed
         self.residents: Residents | None = None
         self.job_nodes: dict[int, NodeSet] | None = None  # kept after the first call of `nodes_by_job`
         for running in welcome.running:
@@ -391,7 +390,8 @@ class Ledger:
     def fail_node(self, node: int, until_us: int = 0) -> None:
         """Take a node out of service, for as long as is announced; 0: nobody knows."""
         self.version += 1
-        self.returns = {other: at_us for other, at_us in {**self.returns, node: until_us}.items() if at_us}
+        self.returns.pop(node, None)
+        self.returns |= {node: until_us} if until_us else {}
         self.pools.fail_node(node)
 
     def return_node(self, node: int) -> None:

@@ -24,6 +24,7 @@ from tests.runs import layers_on, runs_on
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -320,6 +321,24 @@ def test_a_job_may_continue_on_a_failed_node() -> None:
     core.handle(NOW_US, (NodeReturned(0),))
     core.check()
     assert core.view.free == (0b111, 0b011)
+
+
+def test_a_node_that_is_announced_to_return_is_in_every_plan() -> None:
+    """Its threads come back then, but for those of a job that is still to run there; shadow times by numbers say the same."""
+    core = after(NodeFailed(0, 1300), NodeFailed(1, 1500), NodeFailed(2, 1350), NodeFailed(2))
+    view = core.view
+    plan = [(NOW_US, (0, 0)), (1300, (0, 0b001)), (1400, (0b001, 0b001)), (1500, (0b011, 0b011))]
+    assert list(view.availability()) == plan
+    assert view.free_steps() == [(at_us, sum(layer.bit_count() for layer in free)) for at_us, free in plan]
+    assert [view.shadow(threads) for threads in range(1, 6)] == [(1300, 0), (1400, 0), (1500, 1), (1500, 0), None]
+    nodes = WholeNodesView(view)
+    assert [at_us for at_us, _ in nodes.availability()] == [NOW_US, 1300, 1400, 1500]
+    assert (nodes.shadow(1), nodes.shadow(2), nodes.shadow(3)) == ((1400, 1), (1400, 0), (1500, 1))
+    core.check()
+    restarted = SchedulerCore(Scripted(), core._state.inventory())
+    assert looks(restarted) == looks(core)
+    core.handle(1500, (JobEnded(1, COMPLETED), NodeReturned(0)))
+    assert [at_us for at_us, _ in core.view.availability()] == [1500, 1501]  # node 1 is late
 
 
 def test_a_job_beyond_its_estimate_is_expected_to_end_in_a_microsecond() -> None:
