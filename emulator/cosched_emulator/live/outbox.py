@@ -100,10 +100,6 @@ class Outbox:
         self._events = [
             event for event in self._events if not isinstance(event, m.ProgressMeasured) or self._holds(event)
         ]
-        if refusals:  # actions that were not carried out would have voided some
-            for job_id, job in sorted(self._manager.running.items()):
-                if job.measured_ppm:
-                    self._events.append(m.ProgressMeasured(job_id, job.measured_ppm))
         self._bound()
 
     def _bound(self) -> None:

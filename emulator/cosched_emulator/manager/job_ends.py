@@ -137,6 +137,15 @@ class JobProgress:
         job.measured_ppm = slowdown_ppm
         self._measured[job.id] = job
 
+    def still_measured(self, leaving: Iterable[ManagedJob]) -> list[ProgressMeasured]:
+        """Return the measurements that hold, but for those of jobs beside some that are ``leaving``."""
+        layers = [job.layers for job in leaving]
+        return [
+            ProgressMeasured(job_id, job.measured_ppm)
+            for job_id, job in sorted(self._measured.items())
+            if not any(share_nodes(job.layers, theirs) for theirs in layers)
+        ]
+
     def check(self) -> None:
         """Check the hardware; AssertionError if it contradicts itself."""
         if self._cluster is not None:

@@ -244,7 +244,7 @@ class Manager(TakesActions):
         if not actions:
             return follow
         execute = self._carry_out
-        left: list[m.Event] = []
+        left: list[m.JobEnded | m.JobRequeued | m.ProgressMeasured] = []
         for number, action in enumerate(actions):
             reason = _unaware_refusal(action, unaware) if unaware else None
             if reason is None:
@@ -258,6 +258,8 @@ class Manager(TakesActions):
                 left.append(m.JobRequeued(action.job_id))
         if len(self.timeline.heap) > MOST_VOID:
             self.compact()
+        if follow:  # the scheduler has counted them as void
+            left += self._progress.still_measured([self.running[event.job_id] for event in left])
         return follow + left
 
     def compact(self) -> None:

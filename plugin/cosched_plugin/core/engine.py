@@ -7,7 +7,7 @@ a wake is an action. A core is built from a `Welcome` and nothing else, so a res
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
@@ -36,8 +36,10 @@ from cosched_plugin.protocol.values import check_note
 from cosched_plugin.protocol.vocabulary import JOB
 
 _CHANGES: Final = frozenset(
-    (m.ReviseJob, m.SuspendJob, m.ResumeJob, m.ChangeSlot, m.RequeueJob, m.KillJob, m.SetRotation)
-)
+    (
+        m.ReviseJob, m.SuspendJob, m.ResumeJob, m.ChangeSlot, m.RequeueJob, m.KillJob, m.SetRotation, m.RejectJob, m.WakeAt
+    )
+)  # fmt: skip
 _OURS: Final = (__file__, entries.__file__)  # where a decision of the wrong types fails
 
 
@@ -193,10 +195,7 @@ class SchedulerCore:
                 state.requeue(job_id)
         if event.seq != self._replied or self._reply is None:
             return
-        action = self._reply[event.action]
-        if isinstance(action, m.WakeAt):
-            state.wakes.discard(action.at_us)
-        elif self._changes is not None:
+        if self._changes is not None:
             self._changes.take_back(event.action, state)
 
     def _check_refusal(self, event: m.ActionRefused) -> None:
@@ -217,8 +216,9 @@ class SchedulerCore:
                 f"action {event.action} of batch {event.seq} was refused for jobs {list(event.job_ids)}, and it starts {list(started)}"
             )
 
-    # Every decision that changes a running job or the rotation must come through here: the manager may refuse it with the next batch,
-    # and what is not recorded here cannot be taken back.
+    # Every decision but starts and notes must come through here: the manager may refuse it with the next batch, and what is not
+    # recorded here cannot be taken back. A note that found no room stays, or the policy would set it again without end. A measurement
+    # that a start or a stop has voided is not recorded either: the manager tells it again, as it knows what has voided it since.
     def _change(self, decision: Any, number: int) -> str | None:
         """Apply decision ``number`` of a reply, and record how to undo it if the manager refuses it."""
         before = _changed_by(decision, self._state)
@@ -226,14 +226,30 @@ class SchedulerCore:
         if reason is None:
             if self._changes is None:
                 self._changes = Changes()
-            self._changes.add(number, before, _changed_by(decision, self._state))
+            self._changes.add(number, decision, before, _changed_by(decision, self._state))
         return reason
 
 
-def _changed_by(decision: Any, state: State) -> Running | Rotation | None:
-    """Return what a decision changes: a running job, or the rotation."""
-    if type(decision) is m.SetRotation:
-        return None if state.slots is None else state.slots.rotation
+class _Waiting(NamedTuple):
+    """A pending job, and its notes."""
+
+    job: m.JobSpec
+    notes: Mapping[str, m.NoteValue]
+
+
+_Changed: TypeAlias = Running | Rotation | _Waiting | int | None
+
+
+def _changed_by(decision: Any, state: State) -> _Changed:
+    """Return what a decision changes: a running or a pending job, the rotation, or a wake that there is already."""
+    match decision:
+        case m.SetRotation():
+            return None if state.slots is None else state.slots.rotation
+        case m.WakeAt():
+            return decision.at_us if type(decision.at_us) is int and decision.at_us in state.wakes else None
+        case m.RejectJob():
+            job = state.queue.get(decision.job_id)
+            return None if job is None else _Waiting(job, dict(state.notes.get(job.id, {})))
     return state.running.get(decision.job_id)
 
 
@@ -256,21 +272,38 @@ def _travel_refusal(decision: m.Action) -> str | None:
 
 
 class Changes:
-    """What the actions of a reply have changed in running jobs and in the rotation, by number of the action."""
+    """What the actions of a reply have changed in jobs, in the rotation and in the wakes, by number of the action."""
 
-    __slots__ = ("_changes", "_old")
+    __slots__ = ("_changes", "_old", "_rejected", "_wakes")
 
     def __init__(self) -> None:
-        self._changes: dict[int, tuple[Any, Any]] = {}  # before and after
+        self._changes: dict[int, tuple[Any, Any]] = {}  # before and after, of running jobs and of the rotation
+        self._rejected: dict[int, _Waiting] = {}
+        self._wakes: dict[int, int] = {}  # that there were not yet
         # The same after a refusal: the job (None: the rotation), and the values that hold if this action is refused, too.
         self._old: dict[int, tuple[int | None, dict[str, Any]]] = {}
 
-    def add(self, number: int, before: Running | Rotation | None, after: Running | Rotation | None) -> None:
+    def add(self, number: int, decision: m.Action, before: _Changed, after: _Changed) -> None:
         """Add the change by action ``number``, which is higher than those before."""
-        self._changes[number] = (before, after)
+        if isinstance(before, _Waiting):
+            self._rejected[number] = before
+        elif type(decision) is not m.WakeAt:
+            self._changes[number] = (before, after)
+        elif before is None:
+            self._wakes[number] = decision.at_us
 
     def take_back(self, number: int, state: State) -> None:
         """Undo what action ``number`` has changed, if anything; what later actions have set stays."""
+        state.wakes.discard(self._wakes.pop(number, 0))
+        if number in self._rejected:
+            job, notes = self._rejected.pop(number)
+            job = m.JobSpec._make(
+                job
+            )  # another object: who knows jobs by it looks at this one, as a scheduler that begins does
+            state.arrived.append(job)
+            state.queue.enter(job)
+            for key, value in notes.items():
+                state.set_note(job.id, key, value)
         if not self._old:
             self._old = {which: _values_before(*change) for which, change in self._changes.items()}
         what, values = self._old.pop(number, (0, {}))

@@ -305,9 +305,12 @@ class SchedulerSession(Session):
 
 def _rounds_after(rounds: int, events: Sequence[m.Event]) -> int:
     """Return how many batches in a row have held nothing but refusals, ``rounds`` before the one with these events."""
-    if events and type(events[0]) is m.ActionRefused and all(type(event) is m.ActionRefused for event in events):
+    if events and type(events[0]) is m.ActionRefused and all(type(event) in _OF_REFUSALS for event in events):
         return rounds + 1
     return 0
+
+
+_OF_REFUSALS: Final = (m.ActionRefused, m.ProgressMeasured)  # what refused actions would have voided is told again
 
 
 # The manager's end of the conversation.

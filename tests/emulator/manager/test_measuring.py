@@ -112,6 +112,17 @@ def test_the_end_of_a_neighbour_voids_a_measurement(how: str, gone_us: int) -> N
     assert told(player.batches) == []  # alone, job 1 is not slowed
 
 
+def test_what_a_refused_start_would_have_voided_is_told_again() -> None:
+    """The scheduler has counted it as void; what is beside a job that leaves at that instant is not told."""
+    no = m.StartJob(3, runs_on((0, 1, 4, 1)), 100, None)  # the node has two threads
+    jobs = [job(1, 0, 500), job(2, 0, 500), job(3, 100)]
+    measured = [(50, 1, 1_500_000), (50, 2, 1_500_000)]
+    player, *_ = play(at_times(at_0=PAIR, at_100=[no]), jobs, on=measuring())
+    assert told(player.batches)[:4] == [*measured, (100, 1, 1_500_000), (100, 2, 1_500_000)]
+    player, *_ = play(at_times(at_0=PAIR, at_100=[m.KillJob(2), no]), jobs, on=measuring())
+    assert told(player.batches) == measured
+
+
 def test_a_new_neighbour_voids_measurements_and_all_are_made_again() -> None:
     three = m.StartJob(3, runs_on((1, 1, 2, 1)), 100, None)
     jobs = [job(1, 0, 500, processes=2), job(2, 0, 500), job(3, 30, 500)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, looks
+from tests.plugin.core.parts import NODES, NOW_US, PLAIN, WELCOME, Scripted, looks
 from tests.runs import runs_on
 
 from cosched_plugin.common.errors import RemoteProtocolError, UsageError
@@ -16,10 +16,15 @@ from cosched_plugin.protocol.messages import (
     Event,
     JobEnded,
     JobHeld,
+    JobModified,
+    JobReleased,
     JobRequeued,
     JobSpec,
     JobSubmitted,
+    KillJob,
     NodeFailed,
+    RejectJob,
+    RequeueJob,
     ResumeJob,
     ReviseJob,
     Run,
@@ -41,6 +46,7 @@ SITE = WELCOME._replace(
         RunningJob(STOPPED, 900, runs_on((1, 1, 1, 1)), 500, None, suspended_us=950),
     ),
 )
+START_5 = StartJob(5, runs_on((2, 1, 1, 1)), 100, None)
 START = StartJob(2, runs_on((0, 1, 3, 2)), 100, None)  # on the threads that job 1 leaves
 DECIDED = [
     [SuspendJob(1)],
@@ -50,6 +56,10 @@ DECIDED = [
     [ReviseJob(1, 700, 950)],
     [SuspendJob(1), ReviseJob(1, 700, 950)],
     [WakeAt(9_000)],
+    [WakeAt(5_000)],  # there is one already
+    [RejectJob(2, "no")],
+    [RejectJob(2, "no"), START_5, WakeAt(9_000)],
+    [KillJob(1), RequeueJob(6)],
     [SuspendJob(1, to_disk=True), ResumeJob(6), StartTogether((START,)), WakeAt(9_000), ReviseJob(6, 800, None)],
 ]
 
@@ -96,6 +106,17 @@ def test_refused_actions_are_taken_back_before_other_events() -> None:
     core = core_after(actions, *refusals(actions, [0, 1]), *events)
     assert looks(core) == looks(core_after([], *events))
     assert 2 not in [job.id for job in core.view.queue]
+
+
+def test_a_job_whose_rejection_is_refused_is_pending_as_what_has_happened_since_says() -> None:
+    """Its user has modified it, or held and released it, while the scheduler rejected it: it must not be lost."""
+    changed = PLAIN._replace(estimate_us=77)
+    reject: list[Action] = [RejectJob(2, "no")]
+    core = core_after(list(reject), *refusals(reject, [0]), JobHeld(2), JobReleased(2), JobModified(changed))
+    assert core.view.pending(2) == changed
+    assert core.view.note(2, "seen") == 3
+    core = core_after(list(reject), *refusals(reject, [0]), JobEnded(2, CANCELLED))
+    assert core.view.pending(2) is core.view.note(2, "seen") is None
 
 
 def test_a_started_job_keeps_the_threads_of_a_refused_suspension() -> None:
