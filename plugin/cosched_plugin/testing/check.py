@@ -34,11 +34,14 @@ from cosched_plugin.testing.comparisons import Watched, arrived, audit, composit
 from cosched_plugin.testing.happenings import (
     act_itself,
     change,
+    confine,
     due_events,
     fail_node,
     measure,
     refuse_late,
+    reserve,
     resume_kept,
+    still_measured,
 )
 from cosched_plugin.testing.recording import Recording
 from cosched_plugin.testing.site_slots import SiteJob
@@ -102,6 +105,8 @@ _ROUNDS: Final = 40  # rounds of further jobs if a note seems to grow
 _ROUND_JOBS: Final = 10  # further jobs of a round
 _WIDTHS: Final = (63, 64, 65, 128)  # threads of a node in some runs: beside the bounds of integers of 64 bits
 _JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, if some take seconds and others many hours
+
+_ABOUT_JOBS: Final = (m.ReviseJob, m.SuspendJob, m.ResumeJob, m.RejectJob, m.RequeueJob, m.KillJob)
 
 # The happenings of a step, with weights. A calm run has only jobs; a busy one has operators and a manager that refuses starts.
 _CALM: Final[Mapping[str, int]] = {"submit": 5, "wait": 5}
@@ -195,7 +200,8 @@ def _go(
         for with_slots in (True,) if slots else (False, True):
             try:
                 acts = kind.difficult and run % 5 == 2
-                own = kind._replace(slots=with_slots, wishes=wishes, lacks=lacks, difficult=acts)
+                reserves = kind.difficult and run % 5 in (0, 4)
+                own = kind._replace(slots=with_slots, wishes=wishes, lacks=lacks, difficult=acts, reserves=reserves)
                 trial = _Trial(make_policy, seed, run, models, recording, own)
                 trial.go()
             except MachineError as error:
@@ -217,6 +223,7 @@ class _Kind(NamedTuple):
     slots: bool = False
     wishes: bool = False  # whether jobs ask for more than threads and memory
     lacks: bool = False  # whether the manager cannot do all
+    reserves: bool = False  # whether nodes are out of service until an announced time
 
 
 class _Trial:
@@ -243,12 +250,11 @@ class _Trial:
         self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
         # Draws about what jobs ask for, and what the manager lacks; about jobs on wide nodes.
         self._less = Random(f"{seed}/{run}/less") if kind.wishes else None
-        self.wishes, self.eased = (
-            kind.wishes,
-            False,
-        )  # whether jobs asked for more, and had to ask for less than the run would have
+        self._reserving = Random(f"{seed}/{run}/reservations") if kind.reserves else None
+        self.wishes, self.eased = kind.wishes, False  # whether jobs asked for more, and had to ask for less than that
         self._wide = Random(f"{seed}/{run}/ppn") if kind.threads else None
         self._difficult, self._deadline_s = kind.difficult, kind.deadline_s
+        self._unwanted = Random(f"{seed}/{run}/unwanted")  # draws about refusals of other actions than starts
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not kind.slots  # jobs may take hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
@@ -359,11 +365,15 @@ class _Trial:
         gone = {event.job_id for event in events if isinstance(event, m.JobEnded)}
         wakes = [event for event in events if isinstance(event, m.Woken)]
         quanta = [event for event in events if isinstance(event, m.QuantumEnded)]
+        returns = [event for event in events if isinstance(event, m.NodeReturned)]
         events = [event for event in events if isinstance(event, m.JobEnded)]
         for kind in ("fail", "drain"):
             events += fail_node(random, site, gone, evict=kind == "fail") if kind in kinds else []
+        if self._reserving is not None:
+            events += reserve(self._reserving, site, self._tick_us)
         if "return" in kinds and site.down:
-            events.append(m.NodeReturned(random.choice(sorted(site.down))))
+            returns = returns or [m.NodeReturned(random.choice(sorted(site.down)))]
+        events += returns
         changes: dict[int, m.Event] = {}
         for kind in sorted(set(kinds) & {"cancel", "hold", "release", "requeue"}):
             changed = change(random, site, kind, gone | set(changes))
@@ -373,6 +383,8 @@ class _Trial:
         if self._difficult:
             late, own = self._difficulties(gone | set(changes))
             events += own
+        if self._reserving is not None and self._less is not None:
+            events += confine(self._reserving, site, gone | set(changes))
         if "measure" in kinds and site.slots is None:
             left = {
                 event.job_id
@@ -443,7 +455,7 @@ class _Trial:
                 text = f"ended {apart(list(seen), site.ended)}"
                 raise self._problem(f"the policy's view is not what the manager says: {text}")
         follow = self._carry_out(actions)
-        follow += self._what_follows()
+        follow += self._what_follows(refused=bool(follow))
         site.settle()
         if not follow:  # otherwise the scheduler learns only in the next batch that some did not start
             told = self._new_core(self._policy).view
@@ -456,33 +468,35 @@ class _Trial:
         """Let the manager carry out the actions; return its refusals of some of them, and of those that depend on them."""
         site = self.site
         refusals: list[m.Event] = []
-        refused: set[int] = set()
         for number, action in enumerate(actions):
             site.number = number
             job_ids = started_by(action)
-            if (job_ids and self._random.random() < self._refuses) or self._is_stale(action):
+            if (
+                (job_ids and self._random.random() < self._refuses)
+                or self._is_stale(action)
+                or self._is_unwanted(action)
+            ):
                 refusals.append(m.ActionRefused(site.seq, number, "the manager would not", job_ids))
-                refused.update(job_ids)
                 continue
             reason = site.act(action)
-            if isinstance(action, m.ReviseJob | m.SuspendJob | m.ResumeJob) and action.job_id in refused:
-                refusals.append(m.ActionRefused(site.seq, number, str(reason)))  # the job, or its host, did not start
-            elif reason is not None:
-                if not refusals or not (
-                    job_ids or isinstance(action, m.SetRotation | m.ChangeSlot | m.RequeueJob | m.KillJob)
-                ):
+            if reason is not None:
+                if not refusals or not (job_ids or isinstance(action, (m.SetRotation, m.ChangeSlot, *_ABOUT_JOBS))):
                     raise self._problem(f"{brief(action)} is impossible: {reason}")
-                # Of a slot in which a job did not start, or that one did not leave.
+                # The job, or its host, did not start, or another one has not left its threads or its slot.
                 refusals.append(m.ActionRefused(site.seq, number, reason, job_ids))
-                refused.update(job_ids)
         return refusals
 
-    def _what_follows(self) -> list[m.Event]:
-        """Return what follows at this instant from actions that ask for something: ends, requeues, submissions."""
+    def _what_follows(self, *, refused: bool) -> list[m.Event]:
+        """Return what follows at this instant from actions that ask for something: ends, requeues, submissions.
+
+        If any was ``refused``, the measurements that hold follow, too.
+        """
         site = self.site
         left, asked = site.left, site.asked
         site.left, site.asked = [], []
         follow: list[m.Event] = [*sorted(left, key=lambda event: event.job_id)]
+        if refused:
+            follow += still_measured(site, {event.job_id for event in left})
         for job in asked:
             number = len(site.jobs) + 1
             spec = job._replace(id=number, submit_us=site.ledger.now_us)
@@ -493,6 +507,10 @@ class _Trial:
     def _is_stale(self, action: m.Action) -> bool:
         """Draw whether a change of the rotation, or of a job's slot, comes too late."""
         return isinstance(action, m.SetRotation | m.ChangeSlot) and self._sharing.random() < self._stale
+
+    def _is_unwanted(self, action: m.Action) -> bool:
+        """Draw whether the manager refuses what it need not."""
+        return isinstance(action, (m.WakeAt, *_ABOUT_JOBS)) and self._unwanted.random() < self._refuses
 
     def _handle(self, core: SchedulerCore, events: Sequence[m.Event]) -> list[m.Action]:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 from typing import Final
 
@@ -24,8 +25,10 @@ def due_events(random: Random, site: Site) -> list[m.Event]:
         if (end_us := site.end_us(job)) is not None and end_us <= now_us
     ]
     ended = {event.job_id for event in ends}
+    returns = [node for node, at_us in site.ledger.returns.items() if node in site.keeps and at_us <= now_us]
     quantum = [] if site.slots is None else site.slots.due(random, now_us, running, ended)
-    return [*ends, *quantum, *(m.Woken(at_us) for at_us in sorted(site.ledger.wakes) if at_us <= now_us)]
+    returned = [m.NodeReturned(node) for node in sorted(returns)]
+    return [*ends, *returned, *quantum, *(m.Woken(at_us) for at_us in sorted(site.ledger.wakes) if at_us <= now_us)]
 
 
 def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> list[m.Event]:
@@ -46,13 +49,52 @@ def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> lis
     return events
 
 
+# What a manager's limits forbid never reaches a scheduler: it hears of such a job later. Of a reservation it hears that nodes go out of
+# service with their return announced, and before that, of the nodes that are left to a job which could still run when it begins.
+
+
+def reserve(random: Random, site: Site, tick_us: int) -> list[m.Event]:
+    """Take nodes out of service until an announced time, or announce another one; most announcements come true."""
+    if random.random() < 0.7:
+        return []
+    first = random.randrange(site.machine.nodes)
+    nodes = range(first, random.randint(first, site.machine.nodes - 1) + 1)
+    until_us = random.choice((0, 1, 1, 1)) * (site.ledger.now_us + random.randint(1, 12) * tick_us)
+    kept = random.random() < 0.8
+    site.keeps = site.keeps.union(nodes) if kept else site.keeps.difference(nodes)
+    return [m.NodeFailed(node, until_us) for node in nodes]
+
+
+def confine(random: Random, site: Site, gone: set[int]) -> list[m.Event]:
+    """Give some pending jobs, but those that are gone, other nodes."""
+    events: list[m.Event] = []
+    for job in site.pending:
+        if job.id in gone or random.random() < 0.8:
+            continue
+        first = random.randrange(site.machine.nodes)
+        some = random.choice(((), ((first, random.randint(1, site.machine.nodes - first)),)))
+        changed = job._replace(eligible=some)
+        if changed.processes <= site.machine.most_processes(changed):
+            events.append(m.JobModified(changed))
+    return events
+
+
 def measure(random: Random, site: Site, gone: set[int]) -> list[m.Event]:
     """Return the measured slowdowns of some jobs that share nodes, except those with a neighbour that has just left."""
-    running = site.ledger.running
-    leaving = [running[number].layers for number in gone if number in running]
-    left = [job for job in site.sharing() if not any(share_nodes(job.layers, layers) for layers in leaving)]
-    chosen = [job.job.id for job in left if random.random() < 0.5]
+    chosen = [job.job.id for job in _apart_from(site.sharing(), site, gone) if random.random() < 0.5]
     return [m.ProgressMeasured(job_id, random.choice(_SLOWDOWNS_PPM)) for job_id in chosen]
+
+
+def _apart_from(jobs: Iterable[Running], site: Site, gone: set[int]) -> list[Running]:
+    """Return the jobs that share no node with one that is gone."""
+    leaving = [site.ledger.running[number].layers for number in gone if number in site.ledger.running]
+    return [job for job in jobs if not any(share_nodes(job.layers, layers) for layers in leaving)]
+
+
+def still_measured(site: Site, gone: set[int]) -> list[m.Event]:
+    """Return the measurements that hold, once some jobs are gone: a scheduler with refused actions may count them as void."""
+    jobs = [site.ledger.running[number] for number in sorted(site.ledger.measured)]
+    return [m.ProgressMeasured(job.job.id, job.measured_ppm) for job in _apart_from(jobs, site, gone)]
 
 
 def change(

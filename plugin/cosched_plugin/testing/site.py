@@ -37,6 +37,7 @@ class Site(Books):
         self.number = 0  # of the action that is carried out
         self.left: list[m.JobEnded | m.JobRequeued] = []  # what follows from the actions: jobs that were to leave do
         self.asked: list[m.JobSpec] = []  # jobs that the scheduler has submitted
+        self.keeps: set[int] = set()  # nodes out of service that return when it was announced
         self.ended: list[Ended] = []  # jobs that have left their nodes with the last batch
         self._noted: set[tuple[int | None, str]] = set()  # what has ever been noted
 
@@ -81,7 +82,8 @@ class Site(Books):
     def due_us(self) -> int | None:
         """Return the instant of the next due event, or at which a quantum begins; None if there is none."""
         quantum = [] if self.slots is None else self.slots.due_us(self.ledger.now_us, self.running)
-        return min(self.ends() + quantum + list(self.ledger.wakes), default=None)
+        returns = [at_us for node, at_us in self.ledger.returns.items() if node in self.keeps]
+        return min(self.ends() + quantum + list(self.ledger.wakes) + returns, default=None)
 
     def settle(self) -> None:
         """Let the jobs run whose turn it is; after a batch has been answered."""
