@@ -159,14 +159,15 @@ def prove(
     seed: int,
     deadline_s: float = 600.0,
     run_factor: float = 0.025,
+    own: str = "",
     tell: Callable[[int], None] = lambda _kills: None,
 ) -> Outcome:
     """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError if a run does not end.
 
-    ``run_factor`` shortens jobs that share time.
+    ``run_factor`` shortens jobs that share time; ``own``: a scenario of ``jobs`` jobs instead of the policy's.
     """
     scenario = folder / "scenario.toml"
-    up_s, down_s = SHORT_UP if SCENARIOS[policy] is TIME_SHARED else LONG_UP
+    up_s, down_s = SHORT_UP if SCENARIOS.get(policy) is TIME_SHARED else LONG_UP
     values = {
         "jobs": jobs,
         "seed": seed,
@@ -175,7 +176,7 @@ def prove(
         "run_factor": run_factor,
         "rates": folder / "rates",
     }
-    scenario.write_text((SHARED + SCENARIOS[policy]).format(**values))
+    scenario.write_text(own or (SHARED + SCENARIOS[policy]).format(**values))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")
     pause_s = max(PAUSE_S, A_KILL_S * (plugin_kills + manager_kills) / len(times_us))

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -45,22 +45,24 @@ REQUESTS = 40  # at most in a round, which ends soon after a kill
 
 
 MANAGERS = ("manager", "other manager")
+ANY_JOBS = ("--nodes", "16", "--node", "rua-4way", "--speed", "3000")
 
 
 class Site:
     """Managers, one that serves and perhaps one that stands by, and a scheduler; each is started again at once when it is killed."""
 
-    def __init__(self, short: Path, folder: Path, managers: int) -> None:
+    def __init__(
+        self, short: Path, folder: Path, managers: int, options: Sequence[str] = ANY_JOBS, policy: str = "rua"
+    ) -> None:
         self.users = f"ipc://{short}/users"
         self.db = folder / "cluster.db"
         self.starts: Counter[str] = Counter()
         self.took_s: list[float] = []  # from a kill of the manager to an answer
         self._managers = MANAGERS[:managers]
         endpoint = f"ipc://{short}/scheduler"
-        self._manager = ["cosched_emulator", "serve", "--nodes", "16", "--node", "rua-4way", "--clock", "scaled", "--speed", "3000",
-                         "--bind", endpoint, "--users", self.users, "--db", str(self.db), "--check",
-                         *["--standby"][: managers - 1]]  # fmt: skip
-        self._plugin = ["cosched_plugin", "serve", "--connect", endpoint, "--policy", "rua"]
+        self._manager = ["cosched_emulator", "serve", *options, "--clock", "scaled", "--bind", endpoint, "--users", self.users,
+                         "--db", str(self.db), "--check", *["--standby"][: managers - 1]]  # fmt: skip
+        self._plugin = ["cosched_plugin", "serve", "--connect", endpoint, "--policy", policy]
         self._processes: dict[str, Forked] = {}
 
     def open(self) -> None:

@@ -93,7 +93,8 @@ def test_arrays_and_dependencies() -> None:
         with pytest.raises(ValueError, match=r"numbers|range|whole number"):
             read_array(bad)
     assert dependencies_of("afterok:1:2,afterany:3") == (("afterok", 1), ("afterok", 2), ("afterany", 3))
-    for bad in ("", "afterok", "afterall:1", "afterok:x", "afterok:1,", "afterok:12_3", "afterok:1?afterany:2"):
+    unknown = ("afterall:1", "singleton", "aftercorr:1", "expand:1", "after:1+10")  # the last four are Slurm's
+    for bad in ("", "afterok", *unknown, "afterok:x", "afterok:1,", "afterok:12_3", "afterok:1?afterany:2"):
         with pytest.raises(ValueError, match=r"afterok|numbers of jobs"):
             dependencies_of(bad)
 
