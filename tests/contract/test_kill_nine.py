@@ -6,12 +6,28 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from scripts.proofs import pair_under_fire
 from scripts.proofs.kill_nine import SCENARIOS, TIME_SHARED, Outcome, broken_accounts, prove, report, unequal_rows
 from scripts.proofs.pair_under_fire import MANAGER, PLUGIN, draw_kills
+from tests.contract.test_gate import JOBS, site
+from tests.emulator.studies.experiments import toml
 from tests.processes import ForkedPrograms
+
+from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, RESERVED
+from cosched_emulator.manager.node_states import RESERVED as OF_NODES
+
+# Nodes fail meanwhile, and jobs on them are requeued; a reservation of some nodes and one of all have begun for half of the run.
+SCRIPT: Final[list[dict[str, Any]]] = [
+    {"at_s": 500.0, "do": "reserve", "nodes": "0-1", "until_s": 9000.0},
+    {"at_s": 2500.0, "do": "fail-node", "node": 3},
+    {"at_s": 3000.0, "do": "return-node", "node": 3},
+    {"at_s": 4000.0, "do": "reserve", "until_s": 6000.0},
+    {"at_s": 7000.0, "do": "drain-nodes", "nodes": "2-3", "until_s": 8000.0},
+]
+WAITED: Final = {ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, RESERVED, "AssocMaxJobsLimit"}
 
 
 @pytest.fixture
@@ -55,6 +71,29 @@ def test_a_few_kills_change_nothing_where_jobs_share_time(tmp_path: Path) -> Non
         connection.execute("UPDATE quanta SET parts = ? WHERE id = ?", (told, number))
     (wrong,) = broken_accounts(tmp_path / "killed.db", 8)[:1]
     assert wrong.startswith(f"quantum {quantum}: jobs ")
+
+
+@pytest.mark.parametrize(
+    ("policy", "seed"),
+    [
+        ("easy", 1),
+        *[pytest.param(policy, 2, marks=pytest.mark.slow) for policy in ("slurm", "conservative", "symbiosis")],
+        *[pytest.param("easy", seed, marks=pytest.mark.slow) for seed in range(3, 9)],
+    ],
+)
+@pytest.mark.usefixtures("forks")
+def test_kills_change_nothing_at_a_site_that_forbids_starts(policy: str, seed: int, tmp_path: Path) -> None:
+    limits = [{"each": "user", "jobs": 2}, {"partition": "short", "cpus": 12}]
+    text = toml({**site(seed, tmp_path, policy), "script": SCRIPT, "limits": limits})
+    outcome = prove(policy, tmp_path, jobs=JOBS, plugin_kills=6, manager_kills=6, seed=seed, deadline_s=120, own=text)
+    assert outcome.wrong == [], report(outcome)
+    assert outcome.fired.hits["plugin"] > 3, report(outcome)
+    assert outcome.fired.hits["manager"] > 3, report(outcome)
+    with closing(sqlite3.connect(tmp_path / "killed.db")) as connection:
+        reasons = {reason for (reason,) in connection.execute("SELECT DISTINCT reason FROM changes WHERE what = 'job'")}
+        nodes = connection.execute("SELECT count(*) FROM changes WHERE reason = ?", (OF_NODES,)).fetchone()
+    assert reasons >= WAITED
+    assert nodes[0] > 2
 
 
 @pytest.mark.slow

@@ -249,10 +249,7 @@ class Multifactor(Order):
         self._tree = Tree(shares or {})
         self._decay = Decay(round(period_s * SECOND_US), round(half_life_s * SECOND_US))
         # Caches: of a period, and of the machine by (processes, threads of each, most on a node)
-        self._begun: tuple[int, int] = (
-            -1,
-            0,
-        )  # the period, and the manager's interventions: they change what running jobs have used
+        self._begun = (-1, 0)  # the period, and the manager's interventions: they change what running jobs have used
         self._factors = Tree({}).factors({}, 1)
         self._sizes: dict[tuple[int, int, int], int] = {}
 
