@@ -225,7 +225,7 @@ class SchedulerCore:
         reason = act(self._state, decision)
         if reason is None:
             if self._changes is None:
-                self._changes = Changes()
+                self._changes = Changes(self._state.now_us)
             self._changes.add(number, decision, before, _changed_by(decision, self._state))
         return reason
 
@@ -274,26 +274,28 @@ def _travel_refusal(decision: m.Action) -> str | None:
 class Changes:
     """What the actions of a reply have changed in jobs, in the rotation and in the wakes, by number of the action."""
 
-    __slots__ = ("_changes", "_old", "_rejected", "_wakes")
+    __slots__ = ("_at_us", "_of_jobs", "_rejected", "_rotations", "_wakes")
 
-    def __init__(self) -> None:
-        self._changes: dict[int, tuple[Any, Any]] = {}  # before and after, of running jobs and of the rotation
+    def __init__(self, at_us: int) -> None:
+        self._at_us = at_us  # when they were decided
+        self._of_jobs: dict[int, tuple[m.Action, Running, Running]] = {}  # the running job before it and after
         self._rejected: dict[int, _Waiting] = {}
+        self._rotations: dict[int, Rotation] = {}  # before
         self._wakes: dict[int, int] = {}  # that there were not yet
-        # The same after a refusal: the job (None: the rotation), and the values that hold if this action is refused, too.
-        self._old: dict[int, tuple[int | None, dict[str, Any]]] = {}
 
     def add(self, number: int, decision: m.Action, before: _Changed, after: _Changed) -> None:
         """Add the change by action ``number``, which is higher than those before."""
         if isinstance(before, _Waiting):
             self._rejected[number] = before
-        elif type(decision) is not m.WakeAt:
-            self._changes[number] = (before, after)
-        elif before is None:
+        elif isinstance(before, Rotation):
+            self._rotations[number] = before
+        elif isinstance(before, Running) and isinstance(after, Running):
+            self._of_jobs[number] = (decision, before, after)
+        elif type(decision) is m.WakeAt and before is None:
             self._wakes[number] = decision.at_us
 
     def take_back(self, number: int, state: State) -> None:
-        """Undo what action ``number`` has changed, if anything; what later actions have set stays."""
+        """Undo what action ``number`` has changed, if anything; later actions have the effect that they have without it."""
         state.wakes.discard(self._wakes.pop(number, 0))
         if number in self._rejected:
             job, notes = self._rejected.pop(number)
@@ -304,26 +306,41 @@ class Changes:
             state.queue.enter(job)
             for key, value in notes.items():
                 state.set_note(job.id, key, value)
-        if not self._old:
-            self._old = {which: _values_before(*change) for which, change in self._changes.items()}
-        what, values = self._old.pop(number, (0, {}))
-        for later, (other, its) in self._old.items():
-            if later > number and other == what:
-                for name in its.keys() & values.keys():
-                    its[name] = values.pop(name)
-        if what is not None:
-            if values:
-                state.restore(what, values)
-        elif values and state.slots is not None:
-            state.slots.rotation = values["rotation"]
+        if number in self._rotations and state.slots is not None:
+            rotation = self._rotations.pop(number)
+            later = min([other for other in self._rotations if other > number], default=None)
+            if later is None:
+                state.slots.rotation = rotation
+            else:
+                self._rotations[later] = rotation
+        if number in self._of_jobs:
+            self._take_back_change(number, state)
 
+    def _take_back_change(self, number: int, state: State) -> None:
+        _, before, _ = self._of_jobs.pop(number)
+        job_id = before.job.id
+        if job_id not in state.running:
+            return  # its start was refused, too
+        state.restore(job_id, before._asdict())
+        for later, (action, _, after) in list(self._of_jobs.items()):
+            if later > number and after.job.id == job_id:
+                self._of_jobs[later] = (action, state.running[job_id], after)
+                self._repeat(action, after, state)
 
-def _values_before(before: Any, after: Any) -> tuple[int | None, dict[str, Any]]:
-    """Return what has changed, and its fields that have, with the values from before."""
-    if isinstance(before, Rotation):
-        return None, {"rotation": before}
-    pairs = zip(Running._fields, before, after, strict=True)
-    return before.job.id, {name: old for name, old, new in pairs if old != new}
+    def _repeat(self, action: m.Action, after: Running, state: State) -> None:
+        """Let an action of this reply change a running job, which was ``after`` it what it may not be now."""
+        job_id = after.job.id
+        match action:
+            case m.ReviseJob():
+                state.revise(m.ReviseJob(job_id, after.end_us - after.start_us, after.limit_us))
+            case m.SuspendJob():
+                state.suspend(job_id, self._at_us, to_disk=action.to_disk)
+            case m.ResumeJob() if state.running[job_id].suspended_us is not None:
+                state.resume(job_id, self._at_us)
+            case m.ChangeSlot():
+                state.change_slot(job_id, action.slot)
+            case m.RequeueJob() | m.KillJob():
+                state.let_leave(job_id)
 
 
 def _failure(error: BaseException, decision: object) -> PolicyError:

@@ -99,6 +99,21 @@ def test_actions_that_are_not_refused_stay() -> None:
     assert looks(core) == looks(core_after([ReviseJob(1, 700, 950), WakeAt(9_000)]))
 
 
+@pytest.mark.parametrize(("refused", "limit_us"), [(0, 960), (1, 950), (2, 990)])
+def test_later_actions_have_the_effect_that_they_have_without_a_refused_one(refused: int, limit_us: int) -> None:
+    """A resumption makes the limit later by the time of suspension, a revision sets it, maybe to what it is already."""
+    site = SITE._replace(
+        running=(SITE.running[0], SITE.running[1]._replace(spec=STOPPED._replace(limit_us=900), limit_us=910))
+    )
+    actions: list[Action] = [ReviseJob(6, 700, 940), ResumeJob(6), ReviseJob(6, 800, 990)]
+    kept = [action for number, action in enumerate(actions) if number != refused]
+    core = core_after(list(actions), *refusals(actions, [refused]), welcome=site)
+    assert looks(core) == looks(core_after(list(kept), welcome=site))
+    equal: list[Action] = [ResumeJob(6), ReviseJob(6, 700, limit_us)]
+    core = core_after(list(equal), *refusals(equal, [0]), welcome=site)
+    assert looks(core) == looks(core_after(equal[1:], welcome=site))
+
+
 def test_refused_actions_are_taken_back_before_other_events() -> None:
     """While the scheduler decided, job 2 was held, a node failed and job 1 was cancelled."""
     actions: list[Action] = [SuspendJob(1, to_disk=True), START]

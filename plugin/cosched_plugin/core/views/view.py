@@ -525,10 +525,15 @@ class View(SlotFacts):
             ends = [(end_us, threads & up) for end_us, threads in ends]
         return Availability.of(state.now_us, side_by_side(state.pool.free, nodes), ends, state.machine)
 
+    @property
+    def returns(self) -> Mapping[int, int]:
+        """Return when nodes out of service are announced to return, on the run's clock."""
+        return self._state.returns
+
     def returning(self) -> list[tuple[int, NodeSet]]:
         """Return (instant, nodes) of what is out of service and announced to return, ascending; what is late may be next."""
         nodes: dict[int, int] = {}
-        for node, announced_us in self._state.returns.items():
+        for node, announced_us in self.returns.items():
             at_us = max(announced_us, self._state.now_us + 1)
             nodes[at_us] = nodes.get(at_us, 0) | 1 << node
         return [(at_us, NodeSet(nodes[at_us])) for at_us in sorted(nodes)]

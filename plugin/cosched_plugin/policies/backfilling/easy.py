@@ -72,7 +72,7 @@ class Counting:
 
     def _remember(self, view: api.View, queue: api.Queue, shadow_us: int, extra: int) -> None:
         # Where the shadow time follows from the return of a node, there may be no release, and a late return moves it.
-        self._version = -1 if view.returning() else view.version
+        self._version = -1 if view.returns else view.version
         self._changes, self._entered = queue.changes, queue.entered
         self._shadow_us, self._extra = shadow_us, extra
 
