@@ -250,11 +250,11 @@ class _Trial:
         self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
         # Draws about what jobs ask for, and what the manager lacks; about jobs on wide nodes.
         self._less = Random(f"{seed}/{run}/less") if kind.wishes else None
+        # Draws about reservations, and about refusals of other actions than starts.
         self._reserving = Random(f"{seed}/{run}/reservations") if kind.reserves else None
         self.wishes, self.eased = kind.wishes, False  # whether jobs asked for more, and had to ask for less than that
         self._wide = Random(f"{seed}/{run}/ppn") if kind.threads else None
         self._difficult, self._deadline_s = kind.difficult, kind.deadline_s
-        self._unwanted = Random(f"{seed}/{run}/unwanted")  # draws about refusals of other actions than starts
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not kind.slots  # jobs may take hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
@@ -509,8 +509,9 @@ class _Trial:
         return isinstance(action, m.SetRotation | m.ChangeSlot) and self._sharing.random() < self._stale
 
     def _is_unwanted(self, action: m.Action) -> bool:
-        """Draw whether the manager refuses what it need not."""
-        return isinstance(action, (m.WakeAt, *_ABOUT_JOBS)) and self._unwanted.random() < self._refuses
+        """Draw whether the manager refuses what it need not; other policies than compositions need not know of that."""
+        reserving = self._reserving
+        return reserving is not None and isinstance(action, _ABOUT_JOBS) and reserving.random() < self._refuses
 
     def _handle(self, core: SchedulerCore, events: Sequence[m.Event]) -> list[m.Action]:
         try:

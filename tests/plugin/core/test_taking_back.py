@@ -99,8 +99,8 @@ def test_actions_that_are_not_refused_stay() -> None:
     assert looks(core) == looks(core_after([ReviseJob(1, 700, 950), WakeAt(9_000)]))
 
 
-@pytest.mark.parametrize(("refused", "limit_us"), [(0, 960), (1, 950), (2, 990)])
-def test_later_actions_have_the_effect_that_they_have_without_a_refused_one(refused: int, limit_us: int) -> None:
+@pytest.mark.parametrize("refused", range(3))
+def test_later_actions_have_the_effect_that_they_have_without_a_refused_one(refused: int) -> None:
     """A resumption makes the limit later by the time of suspension, a revision sets it, maybe to what it is already."""
     site = SITE._replace(
         running=(SITE.running[0], SITE.running[1]._replace(spec=STOPPED._replace(limit_us=900), limit_us=910))
@@ -109,7 +109,7 @@ def test_later_actions_have_the_effect_that_they_have_without_a_refused_one(refu
     kept = [action for number, action in enumerate(actions) if number != refused]
     core = core_after(list(actions), *refusals(actions, [refused]), welcome=site)
     assert looks(core) == looks(core_after(list(kept), welcome=site))
-    equal: list[Action] = [ResumeJob(6), ReviseJob(6, 700, limit_us)]
+    equal: list[Action] = [ResumeJob(6), ReviseJob(6, 700, 960)]  # it is 960 by then
     core = core_after(list(equal), *refusals(equal, [0]), welcome=site)
     assert looks(core) == looks(core_after(equal[1:], welcome=site))
 
