@@ -68,8 +68,8 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", TERMINAL, "numpy", *more,
         ))
         for part, more in (
-            ("manager", (f"{COMMON}.slots",)), ("scenario", (f"{COMMON}.slurm_notation",)),
-            ("workload", (f"{COMMON}.slurm_notation", f"{COMMON}.sacct_rows", f"{COMMON}.sacct_dump")),
+            ("manager", (f"{COMMON}.slots", f"{COMMON}.limits")), ("scenario", (f"{COMMON}.slurm_notation", f"{COMMON}.limits")),
+            ("workload", (f"{COMMON}.slurm_notation", f"{COMMON}.sacct_rows", f"{COMMON}.sacct_dump", f"{COMMON}.limits")),
             ("live.live_manager", ()), ("expected_starts", ()),
             ("results", ("matplotlib", f"{COMMON}.slurm_notation", f"{COMMON}.trace_file")),
         )

@@ -16,9 +16,9 @@ from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import amount, node_use
 from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
-from cosched_emulator.scenario.limits import LIMIT_REASONS
 from cosched_emulator.users.requests import QUEUED, UNSERVED
 from cosched_plugin.common.allocation import each_node
+from cosched_plugin.common.limits import LIMIT_REASONS
 from cosched_plugin.common.status import Gauge
 
 EVERY_S: Final = 2.0  # between two looks

@@ -19,8 +19,9 @@ from cosched_emulator.manager.manager import NO_ORIGIN, Manager
 from cosched_emulator.manager.record import Origin
 from cosched_emulator.manager.timeline import GATE
 from cosched_emulator.offered import AFTER, AFTER_NOT_OK, AFTER_OK
-from cosched_emulator.scenario.limits import Amounts, Binding, NodeRanges
+from cosched_emulator.scenario.limits import Binding, NodeRanges
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.limits import Counts, Usage
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -62,27 +63,15 @@ class Waiting(NamedTuple):
     reason: str
 
 
-class _Group:
+class _Group(Usage):
     """Jobs that count together: what the told ones have, and those that wait for room."""
 
-    __slots__ = ("lines", "most", "used")
+    __slots__ = ("lines", "most")
 
-    def __init__(self, most: Amounts) -> None:
+    def __init__(self, most: Counts) -> None:
+        super().__init__()
         self.most = most
-        self.used = [0] * len(most)
-        self.lines: dict[Amounts, list[Place]] = {}  # heaps by what the jobs have, with void entries
-
-    def lacks(self, amounts: Amounts) -> int | None:
-        """Return which amount leaves no room for a further job; None: there is room."""
-        for number, most in enumerate(self.most):
-            if self.used[number] + amounts[number] > most:
-                return number
-        return None
-
-    def count(self, amounts: Amounts, sign: int) -> None:
-        """Count a job that was told (1), or has ended (-1)."""
-        for number, amount in enumerate(amounts):
-            self.used[number] += sign * amount
+        self.lines: dict[Counts, list[Place]] = {}  # heaps by what the jobs have, with void entries
 
 
 class _Wait(NamedTuple):
@@ -121,7 +110,7 @@ class Gate:
         self._tasks: dict[int, Origin] = {}  # by job, of tasks of arrays
         self._held: set[int] = set()
         self._groups: dict[tuple[int, str], _Group] = {}
-        self._inside: dict[int, tuple[tuple[_Group, ...], Amounts]] = {}  # by told job that counts in some groups
+        self._inside: dict[int, tuple[tuple[_Group, ...], Counts]] = {}  # by told job that counts in some groups
         self._lines: dict[int, _Wait] = {}  # by job that waits for room
         self._schedule_freed(-1)
 
@@ -334,7 +323,7 @@ class Gate:
 
     def _give_back(self, at_us: int, job_id: int) -> None:
         """Count a job no longer, and let others in."""
-        groups, amounts = self._inside.pop(job_id, ((), Amounts()))
+        groups, amounts = self._inside.pop(job_id, ((), Counts()))
         for group in groups:
             group.count(amounts, -1)
         for group in groups:
@@ -400,7 +389,7 @@ class Gate:
             self._wait(at_us, job_id, HELD)
             return
         for number, group in enumerate(groups):
-            lacks = group.lacks(amounts)
+            lacks = group.lacks(amounts, group.most)
             if lacks is not None:
                 self._queue(job, number, group, amounts)
                 self._wait(at_us, job_id, self._reason(job, number, lacks))
@@ -440,7 +429,7 @@ class Gate:
             self._emit(at_us, JobSubmitted(left), *([JobHeld(job.id)] if held else []))
         self._schedule_change(at_us, whole)
 
-    def _queue(self, job: ManagedJob, number: int, group: _Group, amounts: Amounts) -> None:
+    def _queue(self, job: ManagedJob, number: int, group: _Group, amounts: Counts) -> None:
         """Let a job wait in the line of a group without room for it; held ones take no place."""
         self._lines[job.id] = _Wait(number, group)
         line = group.lines.setdefault(amounts, [])
@@ -451,10 +440,14 @@ class Gate:
     def _fill(self, at_us: int, group: _Group) -> None:
         """Let the jobs go on that wait for a group and have room in it, in order; what does not fit is passed over, as by Slurm."""
         while True:
-            first: tuple[Place, Amounts] | None = None
+            first: tuple[Place, Counts] | None = None
             for amounts in list(group.lines):
                 place = self._head(group, amounts)
-                if place is not None and (first is None or place < first[0]) and group.lacks(amounts) is None:
+                if (
+                    place is not None
+                    and (first is None or place < first[0])
+                    and group.lacks(amounts, group.most) is None
+                ):
                     first = (place, amounts)
             if first is None:
                 return
@@ -462,7 +455,7 @@ class Gate:
             self._lines.pop(first[0][2])
             self._go_on(at_us, first[0][2])
 
-    def _head(self, group: _Group, amounts: Amounts) -> Place | None:
+    def _head(self, group: _Group, amounts: Counts) -> Place | None:
         """Return the first place of a line, without the void ones before it."""
         line = group.lines[amounts]
         while line:
@@ -473,17 +466,17 @@ class Gate:
         del group.lines[amounts]
         return None
 
-    def _groups_of(self, job: ManagedJob) -> tuple[tuple[_Group, ...], Amounts]:
+    def _groups_of(self, job: ManagedJob) -> tuple[tuple[_Group, ...], Counts]:
         """Return the groups of a job in the order of the limits, its array last, and what it has of what they limit."""
         limits = self.binding.rules.limits
         keys = [(key, limits[key[0]].most) for key in self.binding.groups(job.job)] if limits else []
         origin, terms = self._tasks.get(job.id), job.job.terms
         if origin is not None and origin.array_id in self._at_once:
-            keys.append(((_USERS, str(origin.array_id)), Amounts(self._at_once[origin.array_id])))
+            keys.append(((_USERS, str(origin.array_id)), Counts(self._at_once[origin.array_id])))
         elif terms.at_once:
-            keys.append(((_LOGS, str(terms.array)), Amounts(terms.at_once)))
+            keys.append(((_LOGS, str(terms.array)), Counts(terms.at_once)))
         if not keys:
-            return (), Amounts()
+            return (), Counts()
         groups = [self._groups.get(key) or self._groups.setdefault(key, _Group(most)) for key, most in keys]
         return tuple(groups), self.binding.amounts(job.job.spec)
 

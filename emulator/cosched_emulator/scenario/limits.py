@@ -12,63 +12,14 @@ from typing import Final, NamedTuple, TypeAlias
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US, NodeSet
 from cosched_plugin.common.allocation import Machine, room_on
+from cosched_plugin.common.limits import Counts, Limit, accounts_above
 from cosched_plugin.protocol.messages import JobSpec, NodeClass
 
 NodeRanges: TypeAlias = tuple[tuple[int, int], ...]  # (first, count); none: all nodes
-UNBOUND: Final = 1 << 62  # more than jobs can have
 # Further apart than any two priorities that a user or a log may give: a tier comes before them, as Slurm's PriorityTier does.
 TIER: Final = 1 << 34
 GPU: Final = "gpu"  # name of resources; of a type, `gpu:TYPE`
 _ANY: Final = JobSpec(0, 0, 1, 1)
-
-
-class Amounts(NamedTuple):
-    """What a job has of what is limited, or the most of it; ``cpus`` are processes x threads of each, as Slurm counts them."""
-
-    jobs: int = UNBOUND
-    cpus: int = UNBOUND
-    gpus: int = UNBOUND
-    nodes: int = UNBOUND
-
-
-class Limit(NamedTuple):
-    """At most so much at a time, of the jobs with all the facts that are given; of each user or account separately with ``each``."""
-
-    most: Amounts
-    each: str = ""  # `user`, `account`; none: all of them together
-    user: str = ""
-    account: str = ""  # this one, and those below it
-    qos: str = ""
-    partition: str = ""
-
-    def reason(self, what: int) -> str:
-        """Return Slurm's word for a job that waits for this limit, on the amount number ``what``."""
-        name = ("Jobs", "Cpu", "GRES", "Node")[what]
-        tail = "" if name == "GRES" else "Limit"
-        if self.qos or (self.partition and not (self.user or self.account)):  # Slurm's partitions have limits by a QOS
-            if self.each == "account":
-                return f"Max{name}PerAccount"
-            per = "PerUser" if self.each == "user" or self.user else ""
-            return f"QOS{'Max' if per else 'Grp'}{name}{per}{tail}"
-        if self.each == "user" and name == "Jobs":
-            return "AssocMaxJobsLimit"
-        return f"AssocGrp{name}{tail}"
-
-
-_WHAT: Final = ("jobs", "processors", "GPUs", "nodes")
-_FORMS: Final = {
-    Limit(Amounts(), "user", qos="any"): "its user may have of its QOS, or of its partition,",
-    Limit(Amounts(), "account", qos="any"): "its account may have of its QOS, or of its partition,",
-    Limit(Amounts(), qos="any"): "its QOS, or its partition, may have",
-    Limit(Amounts(), "user"): "its user may have",
-    Limit(Amounts()): "its account or user may have",
-}
-# The reasons of jobs that wait for limits, and what each means.
-LIMIT_REASONS: Final = {
-    limit.reason(number): f"as many {what} as {who} are in use"
-    for number, what in enumerate(_WHAT)
-    for limit, who in _FORMS.items()
-}
 
 
 class Partition(NamedTuple):
@@ -217,13 +168,13 @@ class Binding:
             found = self._room[key] = max(rooms)[0], max([threads for _, threads in rooms])
         return found
 
-    def amounts(self, spec: JobSpec) -> Amounts:
+    def amounts(self, spec: JobSpec) -> Counts:
         """Return what a job has of what is limited; of nodes the fewest that it can have, of whole ones the largest."""
         room, threads = self._room_of(spec)
         nodes = -(-spec.processes // room)
         gpus = dict(spec.resources).get(GPU, 0) * nodes if spec.resources else 0
         cpus = nodes * threads if spec.exclusive else spec.processes * spec.threads_per_process
-        return Amounts(1, cpus, gpus, nodes)
+        return Counts(1, cpus, gpus, nodes)
 
     def groups(self, job: WorkloadJob) -> tuple[Group, ...]:
         """Return the groups in which a job counts."""
@@ -238,7 +189,7 @@ class Binding:
         return found
 
     def _groups_of(self, user: str, account: str, qos: str, partition: str) -> Iterator[Group]:
-        accounts = set(self.accounts_above(account))
+        accounts = set(accounts_above(account, self.rules.parents))
         for number, limit in enumerate(self.rules.limits):
             if (
                 limit.user in ("", user)
@@ -248,19 +199,11 @@ class Binding:
             ):
                 yield number, {"user": user, "account": account}.get(limit.each, "")
 
-    def accounts_above(self, account: str) -> Iterator[str]:
-        """Yield an account and its parents."""
-        seen: set[str] = set()
-        while account and account not in seen:
-            seen.add(account)
-            yield account
-            account = self.rules.parents.get(account, "")
-
     def too_large(self, job: WorkloadJob) -> str | None:
         """Return why a job can never start within its limits; None if it can."""
         for number, _ in self.groups(job):
             limit = self.rules.limits[number]
-            for what, wanted, most in zip(Amounts._fields, self.amounts(job.spec), limit.most, strict=True):
+            for what, wanted, most in zip(Counts._fields, self.amounts(job.spec), limit.most, strict=True):
                 if wanted > most:
                     return f"{wanted} {what} wanted, its limit is {most}"
         return None

@@ -8,10 +8,11 @@ from typing import Annotated
 
 from cosched_emulator.bounds import AtLeastOne, Choice, DurationAboveZero, between
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.limits import UNBOUND, Amounts, Limit, NodeRanges, Partition, Rules
+from cosched_emulator.scenario.limits import NodeRanges, Partition, Rules
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common.limits import UNBOUND, Counts, Limit
 from cosched_plugin.common.slurm_notation import ranges_of
 
 EACH: tuple[str, ...] = ("user", "account")
@@ -94,9 +95,9 @@ def nodes_of(text: str | None, nodes: int, path: str) -> NodeRanges:
 
 
 def _limit(entry: LimitEntry, path: str, partitions: Iterable[str]) -> Limit:
-    most = Amounts(*[UNBOUND if (value := getattr(entry, name)) is None else value for name in Amounts._fields])
-    if most == Amounts():
-        raise ConfigurationError(path, f"at least one of {', '.join(Amounts._fields)}", "none")
+    most = Counts(*[UNBOUND if (value := getattr(entry, name)) is None else value for name in Counts._fields])
+    if most == Counts():
+        raise ConfigurationError(path, f"at least one of {', '.join(Counts._fields)}", "none")
     if entry.partition and partitions and entry.partition not in partitions:
         raise ConfigurationError.unknown_name(f"{path}.partition", entry.partition, partitions)
     return Limit(most, entry.each or "", entry.user, entry.account, entry.qos, entry.partition)

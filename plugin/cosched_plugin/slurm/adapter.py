@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.limits import ENFORCED
 from cosched_plugin.common.slurm_notation import WAITING
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice, believed
@@ -33,7 +34,7 @@ from cosched_plugin.slurm.pairing import Shown, share_of, shown
 from cosched_plugin.slurm.places import nodes_of
 from cosched_plugin.slurm.probe import probe
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
-from cosched_plugin.slurm.rest import Polls, Rest
+from cosched_plugin.slurm.rest import DatabasePolls, Polls, Rest
 from cosched_plugin.slurm.seating import Seating
 from cosched_plugin.slurm.site_file import Site, read_site
 from cosched_plugin.slurm.transport import HttpTransport, Token, file_token
@@ -41,6 +42,7 @@ from cosched_terminal.console import WARNING, Log, say
 from cosched_terminal.own_file import open_folder
 
 WAIT_S: Final = 60.0
+DATABASE_S: Final = 180.0
 REST_PORT: Final = 6820  # SchedMD's examples
 TOKEN_S: Final = 3_600  # how long a token lives that is fetched
 
@@ -71,7 +73,9 @@ class Asked(NamedTuple):
         if acts and self.token is not None and (why := _ordinary(self.token.user)):
             self.log("ordinary-user", why, level=WARNING)
         ignored: frozenset[str] = getattr(self.choice.make(), "ignored", frozenset())
-        memory = "MEMORY" in shown(_show("config")).get("SelectTypeParameters", "").upper()
+        config = shown(_show("config"))
+        polls.database = self._database(config)
+        memory = "MEMORY" in config.get("SelectTypeParameters", "").upper()
         cluster = Cluster(polls, self.site, share, ignored, observed=observed, counts_memory=memory)
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         if unknown := self.site.strangers(node.name for node in polls.nodes):
@@ -79,6 +83,23 @@ class Asked(NamedTuple):
             named = ", ".join(unknown[:5]) + (", ..." if unknown[5:] else "")
             self.log("unknown-nodes", f"Slurm does not have {named}, which [[machine.class]] names", level=WARNING)
         return cluster
+
+    def _database(self, config: Shown) -> DatabasePolls | None:
+        """Return what asks for the limits that Slurm enforces, and has done so; None where there is no slurmdbd to ask."""
+        there = "slurmdbd" in config.get("AccountingStorageType", "")
+        why = "" if there else "Slurm has no slurmdbd" if config else "scontrol shows no configuration"
+        if there and ENFORCED.isdisjoint(config.get("AccountingStorageEnforce", "").lower().split(",")):
+            why = "AccountingStorageEnforce has no `limits`"
+        if why:
+            self.log("no-limits", f"no limits of QOS and associations are kept in advance: {why}")
+        if not there:
+            return None
+        cluster = "" if why else config.get("ClusterName", "")
+        # Longer than slurmrestd waits for slurmdbd: each question that is given up would go on there, and has one of its threads.
+        rest = rest_of(self.address, self.token, self.rest.version, DATABASE_S)
+        database = DatabasePolls(rest, cluster, self.log)
+        database.begin(Clock().now_s())
+        return database
 
     def _check_version(self, polls: Polls, *, acts: bool) -> None:
         """Try a version of the interface that nobody has met; UsageError where jobs cannot be placed with it."""
@@ -342,15 +363,15 @@ def _fetch() -> str:
     return done.stdout
 
 
-def rest_of(address: str, token: Token | None = None, version: str = "") -> Rest:
+def rest_of(address: str, token: Token | None = None, version: str = "", wait_s: float = 0.0) -> Rest:
     """Return the conversation with the slurmrestd at an address; UsageError for an address of another form."""
     scheme, _, path = address.partition(":")
     if scheme == "unix" and path:
-        return Rest(HttpTransport(path, token), version)
+        return Rest(HttpTransport(path, token, wait_s), version)
     with suppress(ValueError):
         parts = urlsplit(address)
         if parts.hostname and address.rstrip("/") == f"http://{parts.netloc}" and "@" not in address:
-            return Rest(HttpTransport((parts.hostname, parts.port or REST_PORT), token), version)
+            return Rest(HttpTransport((parts.hostname, parts.port or REST_PORT), token, wait_s), version)
     raise UsageError(f"--rest {address}: expected unix:PATH or http://HOST:PORT, where slurmrestd listens")
 
 

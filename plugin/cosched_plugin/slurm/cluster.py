@@ -8,16 +8,16 @@ other jobs are Slurm's, and their nodes are out of service for the scheduler whi
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.units import SECOND_US, NodeSet, ThreadMask
+from cosched_hwmodel.units import SECOND_US, NodeSet
 from cosched_plugin.api import COUNTABLE, ELIGIBLE_NODES
 from cosched_plugin.common.allocation import bits_of, each_node, layers_of, room_on
+from cosched_plugin.common.limits import Counts
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, swf_status, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import (
@@ -35,10 +35,10 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
-from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, with_layout
-from cosched_plugin.slurm.limits import Limits
+from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, runs_of, with_layout
+from cosched_plugin.slurm.limits import Facts, Limits, Room, counts_of, counts_to_be, in_words
 from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, ranges_in
-from cosched_plugin.slurm.records import SlurmJob, SlurmNode, first_by_name
+from cosched_plugin.slurm.records import Dependencies, SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
@@ -100,7 +100,7 @@ class Cluster(Manager):
         self._limits = Limits()
         self._placed: dict[int, Placed] = {}
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
-        self.left = {}
+        self.left, self.limited = {}, {}
         self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
         self.to_hold: list[int] = []  # jobs that Slurm has requeued, and would start itself
         self.comments = {}
@@ -114,8 +114,7 @@ class Cluster(Manager):
         self._restarts: dict[int, int] = {}  # of jobs, at the last poll
         # Jobs that run where they are known to: their record, what was known of them, and what followed. A cache.
         self._settled: dict[int, tuple[SlurmJob, PolledJob, PolledJob]] = {}
-        self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
-        self._same: dict[tuple[str, str], int] = {}  # by user and name the first job that waits, 0: one is on nodes
+        self._dependencies = Dependencies(())
         self._books: Books | None = None  # of the driver
         self._looked_us = 0  # when the last snapshot was made
 
@@ -220,15 +219,14 @@ class Cluster(Manager):
         self._looked_us = now_us
         self._places.update(self.polls.nodes, self.polls.partitions, self.polls.reservations)
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
-        self._by_slurm = _by_array(jobs)
-        self._same = first_by_name(jobs)
+        self._dependencies = Dependencies(jobs)
         own = Counter(job.array_id for job in jobs if job.task is not None and job.state not in ENDED and not job.held)
         self.records = {number: job for job in jobs for number in _numbers_of(job, own[job.array_id])}
         on_nodes = {job.job_id: job for job in jobs if job.state in ON_NODES and job.name != TICK}
         self._limits.look(on_nodes, self.records, now_us)
         self.to_hold.clear()
         self.placed_in.clear()
-        self.left = {}
+        self.left, self.limited = {}, {}
         polled: dict[int, PolledJob] = {}
         moved: list[tuple[int, SlurmJob, PolledJob | None]] = []  # jobs that Slurm has put on nodes itself
         room = [cores * self.share for cores in self._cores_of]
@@ -255,12 +253,14 @@ class Cluster(Manager):
         self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
         self.failures = {number: count for number, count in self.failures.items() if _fails(self.records.get(number))}
         self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
-        self.comments = {number: text for number, text in self.comments.items() if number in self._by_slurm}
+        self.comments = {number: text for number, text in self.comments.items() if number in self._dependencies.jobs}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
         self._placed = {number: placed for number, placed in self._placed.items() if number in self.records}
         self._settled = {number: kept for number, kept in self._settled.items() if number in self.records}
-        self._found = {number: found for number, found in self._found.items() if number in self._by_slurm}
+        self._found = {number: found for number, found in self._found.items() if number in self._dependencies.jobs}
         self.down = self._out_of_service(self.polls.nodes, now_us // SECOND_US)
+        if self.polls.database is not None and self.polls.database.known is not None:
+            self._keep_limits(Room(self.polls.database.known), polled, books)
         return Snapshot(polled, self.down | taken)
 
     def _out_of_service(self, nodes: Sequence[SlurmNode], now_s: int) -> frozenset[int]:
@@ -307,41 +307,53 @@ class Cluster(Manager):
             why is not None
             or set_aside != ""
             or job.held != self._waits_for_us
-            or self._depends(job)
+            or self._dependencies.wait(job)
             or max(begins_us, self.not_before_us.get(number, 0)) > now_us
         )
         if begins_us > now_us:
             self.not_before_us[number] = max(self.not_before_us.get(number, 0), begins_us)
-        if why is not None or set_aside:
-            self.left[job.job_id] = _line(why or set_aside or "it is not ours any more")
+        if why is not None:
+            self.left[job.job_id] = _line(why or "it is not ours any more")
+        elif set_aside:
+            self.limited[job.job_id] = set_aside
         return PolledJob(spec, PENDING, held, restarts=job.restarts)
 
-    # Slurm does not look at the dependencies of held jobs. What this cannot know, as of jobs that Slurm has forgotten, Slurm decides
-    # when the job is placed: it does not start, and is taken back.
-    def _depends(self, job: SlurmJob) -> bool:
-        """Return whether a job waits for others: for one of those that `?` separates, or for all of them."""
-        if job.dependency == "singleton" or "singleton(" in job.dependency:
-            return self._same[job.user, job.name] < job.job_id
-        waits = [self._waits(word) for word in re.split(r"[,?]", job.dependency) if word]
-        return bool(waits) and (all(waits) if "?" in job.dependency else any(waits))
+    def _keep_limits(self, room: Room, polled: dict[int, PolledJob], books: Books) -> None:
+        """Hold those pending jobs for which limits leave no room now: what is on nodes counts, what was placed, then what waits."""
+        for job in self.polls.jobs:
+            if job.state in ON_NODES and job.state != "COMPLETING":  # Slurm does not count it any more
+                room.count(self._facts(job), counts_of(job), job.nodes)
+        waiting: list[tuple[int, int, int]] = []
+        for number, each in polled.items():
+            job, known = self.records[number], books.polled(number)
+            if job.state in WAITING and known is not None and known.state != PENDING and known.restarts == job.restarts:
+                room.count(self._facts(self._as_asked(number, job)), self._counts_of(job, known.spec))
+            elif job.state in WAITING and not each.held and self._may_start(each.spec):
+                waiting.append((-each.spec.priority, each.spec.submit_us, number))
+        for _, _, number in sorted(waiting):
+            job = self.records[number]
+            if reason := room.take(self._facts(job), self._counts_of(job, polled[number].spec)):
+                polled[number] = polled[number]._replace(held=True)
+                self.limited.setdefault(job.job_id, in_words(reason))
 
-    def _waits(self, word: str) -> bool:
-        """Return whether one dependency, such as ``afterok:12_3(unfulfilled)``, is not fulfilled yet, or never will be."""
-        found = re.match(r"(after\w*):(\d{1,10})(?:_(\d{1,10}|\*))?(?!\d)", word)
-        if found is None:
-            return False
-        kind, task = found[1], found[3]
-        others = [
-            job
-            for job in self._by_slurm.get(int(found[2]), ())
-            if task in (None, "*") or job.task == int(task) or job.waiting_tasks
-        ]
-        if kind == "after":
-            return any(job.state in WAITING for job in others)
-        if any(job.state not in ENDED for job in others):
-            return True
-        good = all(job.state == "COMPLETED" for job in others)
-        return bool(others) and ((kind == "afterok" and not good) or (kind == "afternotok" and good))
+    def _may_start(self, spec: JobSpec) -> bool:
+        """Return whether enough of its nodes are in service: a job that waits for others takes no room from those of its user."""
+        spans = spec.eligible or ((0, len(self.names)),)
+        there = {node for first, count in spans for node in range(first, first + count)} - self.down
+        return len(there) * spec.ppn_max >= spec.processes
+
+    def _facts(self, job: SlurmJob) -> Facts:
+        """Return what says which limits bind a job."""
+        partition = job.partition if len(job.partitions) == 1 else ""
+        # For a pair it may be in the partition of the guests, and which it is is known once it is placed.
+        guests = job.state in WAITING and partition in self.site.guests
+        known = None if guests else self._places.partitions.get(partition)
+        return Facts(job.user, job.account, job.qos, partition, "" if known is None else known.qos)
+
+    def _counts_of(self, job: SlurmJob, spec: JobSpec) -> Counts:
+        """Return what a job will have that is to start, or less."""
+        alone = job.exclusive or any(self._places.alone(name) for name in job.partitions)
+        return counts_to_be(job, spec, self._places.nodes[0].threads_per_core, min(self._cores_of) if alone else 0)
 
     def _where_known(self, number: int, job: SlurmJob, known: PolledJob) -> PolledJob | None:
         """Return a job that runs where it is known to; None if it is not there."""
@@ -546,7 +558,7 @@ class Cluster(Manager):
                 counts.append(spec.processes - sum(counts))
                 if not 1 <= counts[-1] <= spec.ppn_max:
                     return None
-        return _joined(dict(zip(nodes, counts, strict=True)))
+        return runs_of(dict(zip(nodes, counts, strict=True)))
 
 
 def _line(why: str) -> str:
@@ -557,14 +569,6 @@ def _line(why: str) -> str:
 def _fails(job: SlurmJob | None) -> bool:
     """Return whether failed starts of a job still count: until it has run."""
     return job is not None and job.state in WAITING
-
-
-def _by_array(jobs: Iterable[SlurmJob]) -> dict[int, list[SlurmJob]]:
-    found: dict[int, list[SlurmJob]] = {}
-    for job in jobs:
-        for number in {job.job_id, job.array_id or job.job_id}:
-            found.setdefault(number, []).append(job)
-    return found
 
 
 def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:
@@ -587,14 +591,3 @@ def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:
 def task_number(array_id: int, task: int) -> int:
     """Return the number that the protocol calls a task of an array by; it is that before and after Slurm gives it one of its own."""
     return array_id << 32 | task + 1
-
-
-def _joined(counts: Mapping[int, int]) -> tuple[Run, ...]:
-    """Return runs of neighbouring nodes with as many processes each."""
-    runs: list[Run] = []
-    for node, processes in sorted(counts.items()):
-        if runs and runs[-1].first + runs[-1][1] == node and runs[-1].processes == processes:
-            runs[-1] = Run(runs[-1].first, runs[-1][1] + 1, ThreadMask(0), processes)
-        else:
-            runs.append(Run(node, 1, ThreadMask(0), processes))
-    return tuple(runs)

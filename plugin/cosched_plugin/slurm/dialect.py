@@ -30,6 +30,7 @@ class Dialect(NamedTuple):
     limited: Callable[[int], Any]
     since: str  # how a question asks for what has changed since a second of Slurm's clock
     states: bool  # whether all states can be asked for without the records
+    qos: str  # the name of the list of QOS
     tasks: bool  # whether a task of an array can be changed by its name, J_K; else scontrol does that
 
     def body(self, change: Change) -> dict[str, object]:
@@ -51,13 +52,14 @@ class Dialect(NamedTuple):
 
 
 # An empty list, accepted without a warning, changes nothing in v0.0.40 and later: the list with one empty name clears.
-_TEXTS: Final = Dialect("nodelist", ",".join, int, "update_time={}", states=False, tasks=True)
+_TEXTS: Final = Dialect("nodelist", ",".join, int, "update_time={}", states=False, qos="QOS", tasks=True)
 _MAPS: Final = Dialect(
     "required_nodes",
     lambda nodes: list(nodes) or [""],
     lambda minutes: {"set": True, "infinite": False, "number": minutes},
     "update_time=uts{}",  # a bare number is refused by v0.0.40 and v0.0.41
     states=True,
+    qos="qos",
     tasks=False,  # error 9000: "Submit job update against Array Job's JobID instead of array task id"
 )
 

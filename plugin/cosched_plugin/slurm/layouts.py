@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from cosched_plugin.protocol.messages import Amounts, JobSpec
+from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.messages import Amounts, JobSpec, Run
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 
 
@@ -149,3 +150,14 @@ def with_layout(spec: JobSpec, layout: Layout) -> JobSpec:
         memory_mb=layout.memory_mb,
         resources=layout.resources,
     )
+
+
+def runs_of(counts: Mapping[int, int]) -> tuple[Run, ...]:
+    """Return runs of neighbouring nodes with as many processes each."""
+    runs: list[Run] = []
+    for node, processes in sorted(counts.items()):
+        if runs and runs[-1].first + runs[-1][1] == node and runs[-1].processes == processes:
+            runs[-1] = Run(runs[-1].first, runs[-1][1] + 1, ThreadMask(0), processes)
+        else:
+            runs.append(Run(node, 1, ThreadMask(0), processes))
+    return tuple(runs)

@@ -1,21 +1,38 @@
-"""Limits of Slurm that no scheduler is told of, of users, accounts, QOS and licences: a job that meets one waits for another's end.
+"""Limits of Slurm that no scheduler is told of: of users, accounts, QOS and licences.
 
-Slurm alone counts them, and says so once a job has been placed: its reason is QOSMaxJobsPerUserLimit, say. Such a job is held again,
-and set aside. Each end of a job with the same user, account, QOS or licence lets the first of those that wait try again, and each start
-of one that has tried lets the next: so no end costs more than one attempt that fails.
+slurmdbd tells what QOS and associations let jobs have at a time (`KnownLimits`). What runs counts, then what waits, in order: a job for
+which there is no room is held for the scheduler, so that no start is planned that Slurm would refuse (`Room`). Slurm stays the judge:
+where less is known here than there, a start fails; where more was forbidden, a job would never start, so doubts are for the job.
+
+Others Slurm alone counts, and says so once a job has been placed: its reason is AssocGrpMemLimit, say. Such a job is held again, and
+set aside (`Limits`). Each end of a job with the same user, account, QOS or licence lets the first of those that wait try again, and
+each start of one that has tried lets the next: so no end costs more than one attempt that fails.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common.limits import (
+    LIMIT_REASONS,
+    NO_LIMIT,
+    TRES,
+    UNBOUND,
+    Association,
+    Counts,
+    Limit,
+    Qos,
+    Usage,
+    accounts_above,
+)
+from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.slurm.records import SlurmJob
 
 RETRY_US: Final = 600 * SECOND_US  # the longest time that a job is set aside: an operator may have raised the limit
-_LIMITS: Final = re.compile(r"QOS|Assoc|MaxGRES|Licenses")
+_LIMITS: Final = re.compile(r"QOS|Assoc|Max\w+PerAccount|MaxGRES|Licenses")
 # No end of another job helps against these: what the job asks for is above a limit by itself, or it may not be there at all.
 _FOR_EVER: Final = re.compile(r"PerJob|PerNode|Min|NotAllowed|Invalid|Wall|Time|Threshold")
 _ONE_FOR_ONE: Final = re.compile(r"Jobs")  # limits of numbers of jobs: one end makes room for one
@@ -82,3 +99,128 @@ def _shares(job: SlurmJob, ended: SlurmJob, reason: str) -> bool:
         or (bool(job.account) and job.account == ended.account)
         or (bool(job.qos) and job.qos == ended.qos)
     )
+
+
+# ---------------------------------------------------------------- limits that are known
+
+
+class Facts(NamedTuple):
+    """What of a job says which limits bind it."""
+
+    user: str
+    account: str
+    qos: str
+    partition: str  # empty where it may be in several: Slurm alone knows which
+    partition_qos: str
+
+
+Key: TypeAlias = tuple[str, ...]  # of jobs that count together
+
+
+class KnownLimits:
+    """The QOS and associations of a cluster."""
+
+    def __init__(self, qos: Iterable[Qos], associations: Sequence[Association]) -> None:
+        self._qos = {each.name: each for each in qos}
+        self._accounts = {each.account: each for each in associations if not each.user}
+        self._users = {(each.account, each.user, each.partition): each for each in associations if each.user}
+        self._parents = {name: each.parent for name, each in self._accounts.items()}
+        self._found: dict[Facts, tuple[tuple[Key, Limit], ...]] = {}
+
+    def of(self, facts: Facts) -> tuple[tuple[Key, Limit], ...]:
+        """Return the groups in which a job counts, and what binds it there."""
+        found = self._found.get(facts)
+        if found is None:
+            found = self._found[facts] = tuple(self._of(facts))
+        return found
+
+    # As acct_policy.c of Slurm 24.11 to 26.05: the first QOS that bounds an amount is the one that counts, and takes the place of what
+    # associations say of it; a number of jobs of each user or account takes that of MaxJobs.
+    def _of(self, facts: Facts) -> Iterator[tuple[Key, Limit]]:
+        mine = [self._qos[name] for name in dict.fromkeys((facts.partition_qos, facts.qos)) if name in self._qos]
+        if mine and mine[-1].first:
+            mine.reverse()
+        bound: set[tuple[str, int]] = set()
+        for qos in mine:
+            for each, most in (("", qos.together), ("user", qos.of_user), ("account", qos.of_account)):
+                if most != NO_LIMIT:
+                    who = {"user": facts.user, "account": facts.account}.get(each, "")
+                    yield ("qos", qos.name, each, who), Limit(_without(most, each, bound), each, qos=qos.name)
+                    bound |= {(each, number) for number, value in enumerate(most) if value != UNBOUND}
+        factor = next((qos.factor for qos in mine if qos.factor is not None), 1.0)
+        yield from self._of_associations(facts, bound, factor)
+
+    def _of_associations(self, facts: Facts, bound: set[tuple[str, int]], factor: float) -> Iterator[tuple[Key, Limit]]:
+        user = self._users.get((facts.account, facts.user, facts.partition)) or self._users.get(
+            (facts.account, facts.user, "")
+        )
+        own = [] if user is None else [user]
+        if user is not None and user.each_jobs != UNBOUND:
+            most = NO_LIMIT if {("user", 0), ("account", 0)} & bound else Counts(user.each_jobs)
+            yield ("each", *user[:2], user.partition), Limit(most, "user", user.user, user.account)
+        above = accounts_above(facts.account, self._parents)
+        for one in [*own, *[self._accounts[name] for name in above if name in self._accounts]]:
+            if one.together != NO_LIMIT:
+                most = Counts(one.together.jobs, *[_times(value, factor) for value in one.together[1:]])
+                key = ("association", *one[:2], one.partition)
+                yield key, Limit(_without(most, "", bound), user=one.user, account=one.account)
+
+
+def _without(most: Counts, each: str, bound: set[tuple[str, int]]) -> Counts:
+    return Counts(*[UNBOUND if (each, number) in bound else value for number, value in enumerate(most)])
+
+
+def _times(value: int, factor: float) -> int:
+    return value if value == UNBOUND else int(value * factor)
+
+
+class Room:
+    """What the limits leave, while the jobs of a poll are counted."""
+
+    def __init__(self, limits: KnownLimits) -> None:
+        self._limits = limits
+        self._usage: dict[Key, Usage] = {}
+        self._nodes: dict[Key, set[str]] = {}  # a node counts once, however many jobs are on it
+
+    def count(self, facts: Facts, counts: Counts, nodes: Iterable[str] = ()) -> None:
+        """Count a job, on some nodes if that is known."""
+        for key, _ in self._limits.of(facts):
+            more = counts
+            if nodes:
+                there = self._nodes.setdefault(key, set())
+                before = len(there)
+                there.update(nodes)
+                more = counts._replace(nodes=len(there) - before)
+            self._usage.setdefault(key, Usage()).count(more, 1)
+
+    # A further job may go to nodes that count already; on which it will be is not known, so it counts as if it had others.
+    def take(self, facts: Facts, counts: Counts) -> str:
+        """Count a job that waits, where there is room for it; else return Slurm's word for why there is none."""
+        for key, limit in self._limits.of(facts):
+            lacks = self._usage.setdefault(key, Usage()).lacks(counts, limit.most)
+            if lacks is not None:
+                return limit.reason(lacks)
+        self.count(facts, counts)
+        return ""
+
+
+def counts_of(job: SlurmJob) -> Counts:
+    """Return what a job has that Slurm has started."""
+    cpus, gpus, nodes = [job.allocated.get(name, 0) for name in TRES]
+    return Counts(1, cpus, gpus, nodes)
+
+
+def counts_to_be(job: SlurmJob, spec: JobSpec, threads_per_core: int, node_cores: int) -> Counts:
+    """Return what a job will have that is to start, or less; ``node_cores``: of each node that it has alone, else 0."""
+    nodes, gpus = -(-spec.processes // spec.ppn_max), dict(job.per_job or ()).get("gpu", 0)
+    # As in `laid_out`: Slurm counts all threads of its cores, unless it asks for one of each.
+    threads = 1 if job.threads_per_core == 1 else threads_per_core
+    cpus = threads * max(nodes * node_cores, spec.processes * spec.threads_per_process)
+    if not node_cores and spec.processes == nodes < job.tasks:  # planned as if all nodes had as much as the fullest
+        cpus = max(job.cpus, nodes * threads)
+    return Counts(1, cpus, gpus or nodes * dict(spec.resources).get("gpu", 0), nodes)
+
+
+def in_words(reason: str) -> str:
+    """Return one of Slurm's words, and what it means."""
+    return f"{reason}: {LIMIT_REASONS.get(reason, 'a limit is reached')}"

@@ -7,11 +7,13 @@ What comes out of here is within bounds: whatever the driver computes from it fi
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
-from cosched_plugin.common.slurm_notation import ENDED, WAITING, expand, tasks_in, words_of
+from cosched_plugin.common.limits import TRES, UNBOUND, Association, Counts, Qos
+from cosched_plugin.common.slurm_notation import ENDED, WAITING, amounts, expand, tasks_in, words_of
 from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer
 from cosched_plugin.protocol.limits import MAX_STRING_BYTES, MAX_THREADS
 from cosched_plugin.protocol.messages import Amounts
@@ -203,6 +205,12 @@ def amounts_of(text: str) -> Amounts | None:
     return amounts
 
 
+def _in_all(record: Record) -> Mapping[str, int]:
+    with suppress(ValueError):  # a job counts for less where it cannot be read, and that is all
+        return amounts(_text(record, "tres_alloc_str"))
+    return {}
+
+
 class _Amounts:
     """Reads the countable resources of a field, and knows the option that asks for them."""
 
@@ -280,6 +288,7 @@ class SlurmJob(NamedTuple):
     restarts: Annotated[int, _numbers("restart_cnt")]
     requeue: Annotated[bool, lambda record: record.get("requeue") is True]
     cores: Annotated[Mapping[str, int] | None, _cores]  # that it has on each node; None where Slurm does not tell
+    allocated: Annotated[Mapping[str, int], _in_all]  # what it has in all, as limits count it
 
     @property
     def label(self) -> str:
@@ -330,6 +339,7 @@ class SlurmPartition(NamedTuple):
     most_cpus: int | None  # of each node
     tier: int  # jobs of a higher one come first
     alone: bool  # each job has its nodes to itself
+    qos: str = ""  # whose limits bind its jobs, too
 
 
 class Reservation(NamedTuple):
@@ -371,14 +381,46 @@ def job_of(record: Record) -> SlurmJob:
     return SlurmJob(job_id, task=task, waiting_tasks=waiting, held=held, wishes=tuple(wishes), **fields)
 
 
-def first_by_name(jobs: Iterable[SlurmJob]) -> dict[tuple[str, str], int]:
-    """Return the number of the first job that waits by user and name, 0 where one is on nodes: what a singleton asks."""
-    found: dict[tuple[str, str], int] = {}
-    for job in jobs:
-        if job.state not in ENDED:
-            key, number = (job.user, job.name), job.job_id if job.state in WAITING else 0
-            found[key] = min(number, found.get(key, number))
-    return found
+class Dependencies:
+    """The jobs of a poll, as others may wait for them: Slurm does not look at the dependencies of held jobs.
+
+    What this cannot know, as of jobs that Slurm has forgotten, Slurm decides once a job is placed: it does not start, and is held.
+    """
+
+    def __init__(self, jobs: Sequence[SlurmJob]) -> None:
+        self.jobs: dict[int, list[SlurmJob]] = {}  # a job, or the tasks of an array, by its number in Slurm
+        self._same: dict[tuple[str, str], int] = {}  # by user and name the first job that waits, 0: one is on nodes
+        for job in jobs:
+            for number in {job.job_id, job.array_id or job.job_id}:
+                self.jobs.setdefault(number, []).append(job)
+            if job.state not in ENDED:
+                key, first = (job.user, job.name), job.job_id if job.state in WAITING else 0
+                self._same[key] = min(first, self._same.get(key, first))
+
+    def wait(self, job: SlurmJob) -> bool:
+        """Return whether a job waits for others: for one of those that `?` separates, or for all of them."""
+        if job.dependency == "singleton" or "singleton(" in job.dependency:
+            return self._same[job.user, job.name] < job.job_id
+        waits = [self._waits(word) for word in re.split(r"[,?]", job.dependency) if word]
+        return bool(waits) and (all(waits) if "?" in job.dependency else any(waits))
+
+    def _waits(self, word: str) -> bool:
+        """Return whether one dependency, such as ``afterok:12_3(unfulfilled)``, is not fulfilled yet, or never will be."""
+        found = re.match(r"(after\w*):(\d{1,10})(?:_(\d{1,10}|\*))?(?!\d)", word)
+        if found is None:
+            return False
+        kind, task = found[1], found[3]
+        others = [
+            job
+            for job in self.jobs.get(int(found[2]), ())
+            if task in (None, "*") or job.task == int(task) or job.waiting_tasks
+        ]
+        if kind == "after":
+            return any(job.state in WAITING for job in others)
+        if any(job.state not in ENDED for job in others):
+            return True
+        good = all(job.state == "COMPLETED" for job in others)
+        return bool(others) and ((kind == "afterok" and not good) or (kind == "afternotok" and good))
 
 
 def node_of(record: Record) -> SlurmNode:
@@ -428,6 +470,7 @@ def partition_of(record: Record) -> SlurmPartition:
         limit("maximum_cpus_per_node", "maximums.cpus_per_node"),
         limit("priority_tier", "priority.tier") or 0,
         any(flag.lower().startswith("exclusive") for flag in flags),
+        text if isinstance(text := _there(record, "qos.assigned", "qos"), str) else "",
     )
 
 
@@ -444,6 +487,73 @@ def reservation_of(record: Record) -> Reservation:
 def licence_of(record: Record) -> tuple[str, int]:
     """Return the name of a licence, and how many of it the cluster has; Fault, or what else is raised."""
     return _text(record, "LicenseName"), _whole(record, "Total") or 0
+
+
+def qos_of(record: Record) -> Qos:
+    """Return a QOS from its record; Fault, or what else is raised."""
+    flags, others = words_of(record.get("flags")), _others(record, _OTHERS_OF_QOS)
+    together, of_user, of_account = [
+        _most(record, name, f"limits.max.{jobs}", f"limits.max.{tres}", others)
+        for name, jobs, tres in (
+            ("GrpTRES", "active_jobs.count", "tres.total"),
+            ("MaxTRESPU", "jobs.active_jobs.per.user", "tres.per.user"),
+            ("MaxTRESPA", "jobs.active_jobs.per.account", "tres.per.account"),
+        )
+    ]
+    if "RELATIVE" in flags:  # its TRES are percents of what the cluster has, or a partition
+        together, of_user, of_account = [Counts(most.jobs) for most in (together, of_user, of_account)]
+        others.append("TRES in percent")
+    factor = _set(_there(record, "limits.factor"))
+    return Qos(
+        _text(record, "name"), _whole(record, "priority") or 0, together, of_user, of_account, tuple(others),
+        first="OVERRIDE_PARTITION_QOS" in flags,
+        factor=float(factor) if isinstance(factor, int | float) and factor > 0 else None,
+    )  # fmt: skip
+
+
+def association_of(record: Record) -> Association:
+    """Return an association from its record; Fault, or what else is raised."""
+    others = _others(record, _OTHERS_OF_ASSOCIATIONS)
+    together = _most(record, "GrpTRES", "max.jobs.per.count", "max.tres.total", others)
+    account, user, parent, partition = [
+        _text(record, name) for name in ("account", "user", "parent_account", "partition")
+    ]
+    most = _whole({"jobs": _there(record, "max.jobs.active")}, "jobs")
+    jobs, share = UNBOUND if most is None else most, _whole(record, "shares_raw")
+    return Association(account, user, parent, share, together, jobs, tuple(others), partition)
+
+
+# Limits of jobs alone, of what they use in the course of time, and of time, by where they stand: Slurm alone judges by them.
+_OTHERS_OF_QOS: Final = {
+    **{f"limits.max.tres.{path}": name for path, name in {
+        "per.job": "MaxTRES", "per.node": "MaxTRESPerNode", "minutes.total": "GrpTRESMins", "minutes.per.qos": "GrpTRESRunMins",
+        "minutes.per.job": "MaxTRESMins",
+    }.items()},
+    "limits.max.wall_clock.per.job": "MaxWall", "limits.max.wall_clock.per.qos": "GrpWall", "limits.min.tres.per.job": "MinTRES",
+}  # fmt: skip
+_OTHERS_OF_ASSOCIATIONS: Final = {
+    **{f"max.tres.{path}": name for path, name in {
+        "per.job": "MaxTRES", "per.node": "MaxTRESPerNode", "group.minutes": "GrpTRESMins", "group.active": "GrpTRESRunMins",
+        "minutes.per.job": "MaxTRESMins",
+    }.items()},
+    "max.jobs.per.wall_clock": "MaxWall", "max.per.account.wall_clock": "GrpWall",
+}  # fmt: skip
+
+
+def _others(record: Record, names: Mapping[str, str]) -> list[str]:
+    return [name for path, name in names.items() if _set(_there(record, path)) not in (None, [])]
+
+
+def _most(record: Record, name: str, jobs: str, tres: str, others: list[str]) -> Counts:
+    """Return the limits at two paths; those of other TRES go to ``others``."""
+    found: dict[str, int] = {}
+    for row in _there(record, tres) or ():
+        kind, count = "/".join(filter(None, (_text(row, "type"), _text(row, "name")))), _whole(row, "count", UNBOUND)
+        if kind not in TRES:
+            others.append(f"{name} {kind}")
+        elif count is not None:
+            found[kind] = count
+    return Counts.of_slurm(_whole({jobs: _there(record, jobs)}, jobs), found)
 
 
 def _there(record: Any, *paths: str) -> Any:

@@ -9,10 +9,14 @@ size, too. A record that cannot be read is left out, and `odd` says why; all oth
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
+from cosched_plugin.common.limits import Association, Qos
 from cosched_plugin.common.slurm_notation import ON_NODES
 from cosched_plugin.protocol.errors import Fault, show
 from cosched_plugin.site.driver import Outcome, Unsettled
@@ -31,22 +35,30 @@ from cosched_plugin.slurm.answers import (
 )
 from cosched_plugin.slurm.dialect import MET, UNMET, Change, Dialect, dialect_of
 from cosched_plugin.slurm.job_list import JobList
+from cosched_plugin.slurm.limits import KnownLimits
 from cosched_plugin.slurm.records import (
     Reservation,
     SlurmJob,
     SlurmNode,
     SlurmPartition,
+    association_of,
     job_of,
     licence_of,
     node_of,
     partition_of,
+    qos_of,
     reservation_of,
 )
 from cosched_plugin.slurm.transport import Transport
+from cosched_terminal.console import WARNING, Log
 
 NODES_S: Final = 0.5  # between two lists of nodes; or so many times what one takes
 NODES_TIMES: Final = 5
 SITE_S: Final = 5.0  # between two questions for what changes when an operator does something
+LIMITS_S: Final = 30.0  # between two questions for limits; or so many times what they take
+LIMITS_TIMES: Final = 20
+FIRST_S: Final = 5.0  # that the first answer is waited for
+_MOST_WORDS: Final = 500
 SLOW_S: Final = 8.0  # a refusal that took as long comes from slurmrestd, which has given slurmctld up
 # Errors that say that slurmctld was not reached, or did not answer: 1000 and 1800 to 1899 are those of its communication.
 _COMMUNICATION: Final = frozenset({-1, 1000, 5004, *range(1800, 1900)})
@@ -112,7 +124,8 @@ class Rest:
 
     def partitions(self) -> list[SlurmPartition]:
         """Return all partitions. Silent."""
-        return self._parsed("partitions", self._ask("partitions", "partitions") or [], partition_of)
+        # Without slurmdbd no answer is right, since it says what TRES there are; and all else is told (24.11, 26.05).
+        return self._parsed("partitions", self._ask("partitions", "partitions", but="slurmdb") or [], partition_of)
 
     def reservations(self) -> list[Reservation]:
         """Return all reservations. Silent."""
@@ -123,6 +136,13 @@ class Rest:
         found = self._parsed("licenses", self._ask("licenses", "licenses") or [], licence_of)
         return [(name, count) for name, count in found if name and count]
 
+    def limits(self, cluster: str) -> tuple[list[Qos], list[Association]]:
+        """Return all QOS, and the associations of a cluster, as slurmdbd has them. Silent."""
+        rows = self._ask(f"associations?cluster={quote(cluster)}", "associations", "slurmdb") or []
+        mine = [row for row in rows if not isinstance(row, Mapping) or row.get("cluster") in (None, "", cluster)]
+        qos = self._parsed("qos", self._ask("qos", self.dialect.qos, "slurmdb") or [], qos_of)
+        return qos, self._parsed("associations", mine, association_of)
+
     def change(self, label: str, change: Change) -> Outcome:
         """Change a job, by its name in Slurm's commands."""
         return self._outcome_of("POST", f"job/{label}", self.dialect.body(change))
@@ -131,9 +151,10 @@ class Rest:
         """Cancel a job."""
         return self._outcome_of("DELETE", f"job/{label}")
 
-    def _ask(self, target: str, key: str) -> list[Any] | None:
+    def _ask(self, target: str, key: str, of: str = "slurm", but: str = "") -> list[Any] | None:
+        """``but``: errors from places whose names begin so do not count where records are told all the same."""
         begun = time.monotonic()
-        reply = self._transport.call("GET", f"/slurm/{self.version}/{target}")
+        reply = self._transport.call("GET", f"/{of}/{self.version}/{target}")
         if reply.status == 304:
             return None
         if reply.denied:
@@ -143,7 +164,8 @@ class Rest:
         rows = content.get(key)
         if rows == [] and says_unchanged(content):
             return None
-        if reply.status != 200 or errors or not isinstance(rows, list):
+        known = but and rows and all(str(_source(error)).startswith(but) for error in content.get("errors") or ())
+        if not known and (reply.status != 200 or errors or not isinstance(rows, list)):
             why = "; ".join(errors) or reply.text[:200] or "an empty answer"
             raise Silent(f"{target}: status {reply.status} after {time.monotonic() - begun:.1f} s: {why}")
         return rows
@@ -198,6 +220,107 @@ class Rest:
         return words
 
 
+def _source(error: Any) -> object:
+    return error.get("source") if isinstance(error, Mapping) else None
+
+
+class _Told(NamedTuple):
+    """What an answer of slurmdbd has brought; None: it was not asked for."""
+
+    partitions: Sequence[SlurmPartition] | None = None
+    limits: tuple[list[Qos], list[Association]] | None = None
+    odd: Mapping[str, str] = {}
+    took_s: float = 0.0
+    silent: str = ""  # why it tells no limits
+
+
+class DatabasePolls:
+    """Asks for what slurmrestd asks slurmdbd for, and keeps the last answers: limits, and partitions (24.11, 26.05).
+
+    That is in a thread: where slurmdbd hangs an answer takes 45 to 90 s, and no other question waits for it.
+    """
+
+    def __init__(
+        self, rest: Rest, cluster: str, log: Log, start: Callable[[Callable[[], None]], None] | None = None
+    ) -> None:
+        """``rest`` has a connection of its own; ``cluster``: whose limits count, empty for none; ``start`` begins a question."""
+        self.partitions: Sequence[SlurmPartition] | None = None  # None: not told yet
+        self.known: KnownLimits | None = None
+        self.odd: Mapping[str, str] = {}
+        self._rest = rest
+        self._cluster = cluster
+        self._log = log
+        self._start = start or (lambda question: Thread(target=question, daemon=True).start())
+        self._answers: SimpleQueue[_Told] = SimpleQueue()
+        self._asks = False
+        self._asked_s = self._limits_s = float("-inf")
+        self._rest_s = LIMITS_S  # between two questions for limits
+        self._limits: object = None  # as they were told last
+        self._silent = ""
+
+    def begin(self, now_s: float) -> None:
+        """Ask, and wait a moment for the answer: jobs may be placed at once."""
+        self.poll(now_s)
+        if self._asks:
+            with suppress(Empty):
+                self._take(self._answers.get(timeout=FIRST_S))
+
+    def poll(self, now_s: float) -> bool:
+        """Take an answer that has come, and ask if it is time; return whether something has changed."""
+        changed = False
+        with suppress(Empty):
+            changed = self._take(self._answers.get_nowait())
+        if not self._asks and not 0 <= now_s - self._asked_s < SITE_S:
+            limits = bool(self._cluster) and not 0 <= now_s - self._limits_s < self._rest_s
+            self._asks, self._asked_s = True, now_s
+            self._limits_s = now_s if limits else self._limits_s
+            self._start(lambda: self._ask(limits=limits))
+        return changed
+
+    def _ask(self, *, limits: bool) -> None:
+        told, began = _Told(), time.monotonic()
+        try:
+            if limits:
+                told = told._replace(limits=self._rest.limits(self._cluster))
+        except Silent as error:
+            hint = " (slurmrestd is to have -s slurmctld,slurmdbd)" if "status 404" in str(error) else ""
+            told = told._replace(silent=f"{error}{hint}")
+        told = told._replace(took_s=time.monotonic() - began)
+        with suppress(Silent):
+            told = told._replace(partitions=self._rest.partitions())
+        self._answers.put(
+            told._replace(odd={name: why for kind in self._rest.odd.values() for name, why in kind.items()})
+        )
+
+    def _take(self, told: _Told) -> bool:
+        self._asks, self.odd = False, told.odd
+        changed = told.partitions is not None and told.partitions != self.partitions
+        self.partitions = self.partitions if told.partitions is None else told.partitions
+        if told.silent and not self._silent:
+            stay = "no limit is known in advance" if self.known is None else "those that were told last stay"
+            self._log("limits-silent", f"slurmdbd tells no limits, and {stay}: {told.silent}", level=WARNING)
+        if told.silent:
+            self._silent, self._rest_s = told.silent, LIMITS_S
+        if told.limits is None:
+            return changed
+        if self._silent:
+            self._silent = ""
+            self._log("limits-answer", "slurmdbd tells limits again")
+        self._rest_s = max(LIMITS_S, LIMITS_TIMES * told.took_s)
+        return self._learn(*told.limits) or changed
+
+    def _learn(self, qos: Sequence[Qos], associations: Sequence[Association]) -> bool:
+        if self._limits == (qos, associations):
+            return False
+        self._limits = qos, associations
+        self.known = KnownLimits(qos, associations)
+        alone = {name for each in qos for name in each.others} | {name for one in associations for name in one.others}
+        text = f"limits of {len(qos)} QOS and {len(associations)} associations are kept in advance"
+        more = f"; Slurm alone judges by {', '.join(sorted(alone))}" if alone else ""
+        self._log("limits", f"{text}{more}"[:_MOST_WORDS])
+        return True
+
+
 class Polls(Source):
     """Asks Slurm for jobs, and every half second for nodes, and keeps the last answers."""
 
@@ -211,6 +334,7 @@ class Polls(Source):
         self.partitions: Sequence[SlurmPartition] = ()
         self.reservations: Sequence[Reservation] = ()
         self.licences: Sequence[tuple[str, int]] = ()
+        self.database: DatabasePolls | None = None  # where Slurm has one
         self._nodes_at = self._site_at = float("-inf")
         self._nodes_took_s = 0.0
 
@@ -232,14 +356,18 @@ class Polls(Source):
         except Silent:
             self.rest.forget()
             raise
-        self.odd = {name: why for kind in self.rest.odd.values() for name, why in kind.items()}
+        limited = self.database is not None and self.database.poll(now_s)
+        kinds = [*self.rest.odd.values(), *([] if self.database is None else [self.database.odd])]
+        self.odd = {name: why for kind in kinds for name, why in kind.items()}
         changed = (jobs is not None and jobs != self.jobs) or (nodes is not None and nodes != self.nodes)
         if jobs is not None:
             self.jobs = jobs
         if nodes is not None:
             self.nodes, self._nodes_at, self._nodes_took_s = nodes, now_s, time.monotonic() - begun
             self.took_s += self._nodes_took_s
-        return self._ask_site(now_s) or changed
+        if limited and self.database is not None and self.database.partitions is not None:
+            self.partitions = self.database.partitions
+        return self._ask_site(now_s) or changed or limited
 
     # Where Slurm does not tell these, nodes are as their own records say, and nothing is limited.
     def _ask_site(self, now_s: float) -> bool:
@@ -251,7 +379,8 @@ class Polls(Source):
         before = self.partitions, self.reservations, self.licences
         self._site_at = now_s
         with suppress(Silent):
-            self.partitions = self.rest.partitions()
+            if self.database is None:
+                self.partitions = self.rest.partitions()
             self.reservations = self.rest.reservations()
             self.licences = self.rest.licences()
         return before != (self.partitions, self.reservations, self.licences)

@@ -105,7 +105,7 @@ class _BoundedSocket(socket.socket):
         count = super().recv_into(*arguments)
         self.left_bytes -= count
         if time.monotonic() > self.until_s:
-            raise TimeoutError(f"the answer goes on after {WAIT_S:g} s")
+            raise TimeoutError("the answer goes on after its time")
         if self.left_bytes < 0:
             raise _too_long()
         return count
@@ -154,9 +154,10 @@ def _targets(address: str | tuple[str, int]) -> list[tuple[int, Any]]:
 class HttpTransport:
     """One connection that is kept open."""
 
-    def __init__(self, address: str | tuple[str, int], token: Token | None = None) -> None:
-        """``address``: the path of a unix socket, or host and port."""
+    def __init__(self, address: str | tuple[str, int], token: Token | None = None, wait_s: float = 0.0) -> None:
+        """``address``: the path of a unix socket, or host and port; an answer takes at most ``wait_s``, or `WAIT_S`."""
         self._address = address
+        self._wait_s = wait_s
         self.token = token
         self._connection: _Connection | None = None
 
@@ -179,7 +180,7 @@ class HttpTransport:
         if self.token is not None:
             headers["X-SLURM-USER-TOKEN"] = self.token.value
         data = None if body is None else json.dumps(body)
-        until_s = time.monotonic() + WAIT_S
+        until_s = time.monotonic() + (self._wait_s or WAIT_S)
         while True:
             kept = self._connection is not None
             sent = False

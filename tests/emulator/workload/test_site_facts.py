@@ -11,7 +11,8 @@ from tests.processes import ROOT
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
-from cosched_emulator.workload.sacct.site_facts import Facts, Most, read_facts
+from cosched_emulator.workload.sacct.site_facts import Facts, read_facts
+from cosched_plugin.common.limits import Counts
 
 SITE = ROOT.parent / "shared" / "site2026"
 NAMES = ("config", "partitions", "nodes", "reservations", "qos", "assoc", "events")
@@ -111,7 +112,11 @@ def test_facts_of_every_form_are_read(tmp_path: Path) -> None:
     assert [node.resources for node in facts.nodes or ()] == [(), (), (), (("gpu:a100", 4),)]
     assert [node.up for node in facts.nodes or ()] == [True, True, True, False]
     small = (facts.qos or ())[1]
-    assert (small.together, small.of_user, small.of_account) == (Most(cpus=6), Most(gpus=2, nodes=1), Most(jobs=3))
+    assert (small.together, small.of_user, small.of_account) == (
+        Counts(cpus=6),
+        Counts(gpus=2, nodes=1),
+        Counts(jobs=3),
+    )
     assert small.others == ("MaxWall",)
     assert [(each.user, each.share, each.each_jobs) for each in facts.associations or ()][2:4] == [
         ("ann", 1, 7),

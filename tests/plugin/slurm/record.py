@@ -1,5 +1,7 @@
 """Record a short session of our own driver on a test bed: `python -m tests.plugin.slurm.record [RELEASE...]` writes recorded/easy-*.
 
+`python -m tests.plugin.slurm.record limits [RELEASE...]` writes recorded/limits-*: what slurmdbd's part of slurmrestd tells of limits.
+
 The driver runs in this process, so that its clock is recorded with what it asks and is answered. `test_recorded.py` gives a driver of
 today the same answers, and it must ask the same. What it asks depends on what answers take: for it only they take time.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -161,6 +164,50 @@ def main(release: str) -> None:
     print(file, file.stat().st_size)
 
 
+LIMITS = """
+add account phys
+add account chem parent=phys
+add user games,mail account=phys
+add user news account=chem
+add qos few set MaxJobsPerUser=2 GrpJobs=11 MaxJobsPerAccount=7 GrpTRES=gres/gpu=3,cpu=12 MaxTRESPerUser=cpu=8,mem=4000 \
+    MaxTRESPerAccount=node=3 MaxWall=60 LimitFactor=2
+add qos over set MaxJobsPerUser=4 flags=OverPartQOS
+add qos half set GrpTRES=cpu=50 GrpJobs=3 flags=Relative
+add qos part set GrpJobs=1
+modify account phys set GrpJobs=9 GrpTRES=cpu=6,mem=9000
+modify account chem set MaxJobs=5 GrpTRES=node=3
+modify user mail set MaxJobs=2 MaxTRES=cpu=4
+"""
+
+
+def manage(one: Bed, lines: str) -> None:
+    """Give commands to sacctmgr, one a line."""
+    for line in lines.replace("\\\n", " ").split("\n"):
+        if line.strip():
+            one.run("sacctmgr", "-i", *line.split(), ok="Relative" not in line)  # 22.05 does not know it
+
+
+def limits(release: str) -> None:
+    """Record what is told of limits, and what is told after slurmdbd was killed."""
+    file = FOLDER / f"limits-{release}.json.gz"
+    with bed("--accounting", "--nodes", "2", slurm=release) as one:
+        manage(one, LIMITS)
+        one.run("scontrol", "update", "PartitionName=ex", "QOS=part")
+        transport = HttpTransport(one.rest, file_token(str(one.token)) if one.token.exists() else None)
+        chosen = Rest(transport)
+        chosen.begin()
+        version = chosen.version
+        asked = (f"/slurmdb/{version}/associations", f"/slurmdb/{version}/qos", f"/slurm/{version}/partitions")
+        found: dict[str, Any] = {target: transport.call("GET", target)[:2] for target in asked}
+        os.kill(int((one.folder / "pids" / "slurmdbd.pid").read_text()), signal.SIGKILL)
+        dead = {target: transport.call("GET", target)[:2] for target in asked}
+    found = {"version": version, "answers": found, "dead": dead}
+    with gzip.GzipFile(file, "wb", compresslevel=9, mtime=0) as stream:
+        stream.write(json.dumps(found).encode())
+    print(file, file.stat().st_size)
+
+
 if __name__ == "__main__":
-    for each in sys.argv[1:] or RELEASES:
-        main(each)
+    what = limits if sys.argv[1:2] == ["limits"] else main
+    for each in [word for word in sys.argv[1:] if word != "limits"] or RELEASES:
+        what(each)

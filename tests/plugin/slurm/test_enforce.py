@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import signal
 import time
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
 import pytest
-from tests.plugin.slurm.bed import Bed, bed, each_slurm, needs_slurm
+from tests.plugin.slurm.bed import Bed, absent, bed, each_slurm, needs_slurm, on_each_slurm
 from tests.plugin.slurm.enforcing import (
     decided,
     enforcing,
@@ -19,7 +22,10 @@ from tests.plugin.slurm.enforcing import (
     stamped,
     stamps,
 )
+from tests.plugin.slurm.record import manage
 from tests.processes import environment, run_python
+
+from cosched_plugin.slurm.rest import LIMITS_S
 
 pytestmark = needs_slurm
 DONE = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
@@ -245,3 +251,107 @@ def test_hundreds_of_jobs_at_five_a_second(tmp_path: Path, slurm: str, policy: s
         if busy < 2:  # two cores hold Slurm, its jobs and the driver, and nothing else
             assert median < 100
             assert late < 250
+
+
+# ---------------------------------------------------------------- limits
+
+
+def times(one: Bed, jobs: list[int]) -> list[tuple[float, float]]:
+    rows = one.jobs()
+    return [(rows[job]["start_time"], rows[job]["end_time"]) for job in jobs]
+
+
+def most_at_once(spans: list[tuple[float, float]]) -> int:
+    return max(sum(other[0] <= begin < other[1] for other in spans) for begin, _ in spans)
+
+
+def done(one: Bed, jobs: list[int]) -> None:
+    one.until(lambda rows: all(rows[job]["job_state"] == "COMPLETED" for job in jobs), 90)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can submit jobs of several users")
+@on_each_slurm("slurmdbd", "sacctmgr")
+def test_no_start_beyond_a_limit_is_tried_while_slurmdbd_lives_changes_and_dies(tmp_path: Path, slurm: str) -> None:
+    """A QOS of 2 jobs a user, an account below another with 4 CPUs in all, and a third user whom nothing binds."""
+    with bed("--accounting", "--nodes", "4", slurm=slurm) as one:
+        manage(one, BED)
+        with enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
+
+            def tried() -> int:
+                return driver.log.count("has not started in time") + driver.log.count("refuses")
+
+            def submit(count: int, who: str, *options: str, run_s: float = 6.0) -> list[int]:
+                return [one.submit(f"--uid={who}", "-t5", *options, run_s=run_s) for _ in range(count)]
+
+            def known(times: int) -> None:
+                end = time.monotonic() + LIMITS_S + 10
+                while driver.log.count("are kept in advance") < times:
+                    assert time.monotonic() < end, driver.log
+                    time.sleep(0.2)
+
+            known(1)
+            few = submit(4, "games", "-n1", "-A", "phys", "--qos=few")
+            cpus = submit(3, "news", "-n2", "-A", "chem")
+            free = submit(2, "daemon", "-n4", "-A", "phys", run_s=2.0)
+            done(one, few + cpus + free)
+            assert tried() == 0, driver.log
+            assert (most_at_once(times(one, few)), most_at_once(times(one, cpus))) == (2, 2)
+            first_end = min(end for _, end in times(one, few + cpus))
+            assert max(begin for begin, _ in times(one, free)) < first_end  # those that are limited delay nobody
+            assert "waits: QOSMaxJobsPerUserLimit" in driver.log
+            assert "waits: AssocGrpCpuLimit" in driver.log
+
+            one.run("sacctmgr", "-i", "modify", "qos", "few", "set", "MaxJobsPerUser=4")  # it is followed
+            known(2)
+            few = submit(5, "games", "-n1", "-A", "phys", "--qos=few")
+            done(one, few)
+            assert (tried(), most_at_once(times(one, few))) == (0, 4), driver.log
+
+            one.run("sacctmgr", "-i", "modify", "qos", "few", "set", "MaxJobsPerUser=1")
+            known(3)
+            pid = int((one.folder / "pids" / "slurmdbd.pid").read_text())
+            os.kill(
+                pid, signal.SIGSTOP
+            )  # slurmrestd has no answer to a question for limits or partitions for 45 to 90 s
+            asked = time.monotonic()
+            while time.monotonic() < asked + LIMITS_S + 20:
+                begun = time.monotonic()
+                done(one, submit(1, "daemon", "-n1", "-A", "phys", run_s=0.2))  # and no job waits for it
+                assert time.monotonic() - begun < 30, driver.log
+                time.sleep(2)
+            os.kill(pid, signal.SIGKILL)
+            driver.wait_for("slurmdbd tells no limits", LIMITS_S + 10)
+            few = submit(3, "games", "-n1", "-A", "phys", "--qos=few", run_s=2.0)
+            done(one, few)
+            assert (tried(), most_at_once(times(one, few))) == (0, 1), driver.log
+            one.up()
+            driver.wait_for("slurmdbd tells limits again", LIMITS_S + 10)
+            assert driver.log.count("slurmdbd tells no limits") == 1
+            assert driver.log.count("those that were told last stay") == 1
+
+
+BED = """
+add account phys
+add account chem parent=phys
+add qos few set MaxJobsPerUser=2
+add user games,daemon account=phys
+add user news account=chem
+modify user where name=games set qos+=few
+modify account chem set GrpTRES=cpu=4
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(absent("24.11")), reason=absent("24.11"))
+def test_jobs_above_a_limit_that_slurm_alone_judges_cost_an_attempt_each_and_one_an_end(tmp_path: Path) -> None:
+    with bed("--accounting", slurm="24.11") as one:
+        one.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxTRESPerUser=billing=1")
+        one.run("sacctmgr", "-i", "add", "account", "root", ok=False)
+        one.run("sacctmgr", "-i", "add", "user", getpass.getuser(), "account=root", "qos=normal", ok=False)
+        with enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
+            jobs = [one.submit("-n1", "-t", "5", run_s=4.0) for _ in range(4)]
+            done = one.until(lambda rows: all(rows[job]["job_state"] == "COMPLETED" for job in jobs), 60)
+            assert 0 < driver.log.count("has not started in time") <= 6, driver.log
+            gaps = sorted((done[job]["start_time"], done[job]["end_time"]) for job in jobs)
+            assert all(later[0] - before[1] <= 2 for before, later in pairwise(gaps)), gaps

@@ -6,19 +6,15 @@ batch and short are b and c, bigmem is b, gpu is g, and g1 is reserved for `cour
 
 from __future__ import annotations
 
-import getpass
 import gzip
 import json
 from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.plugin.slurm.bed import RELEASES, absent, bed, each_slurm
-from tests.plugin.slurm.enforcing import enforcing
+from tests.plugin.slurm.bed import RELEASES, each_slurm
 from tests.plugin.slurm.scripts_corpus import FILE, READERS, SCRIPTS, scripts_of, summary, tried
 
 from cosched_hwmodel.units import ThreadMask
@@ -27,9 +23,8 @@ from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec, Run, RunningJob, StartJob
 from cosched_plugin.site.books import Books
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.limits import RETRY_US, Limits
 from cosched_plugin.slurm.places import feature_sets, ranges_in
-from cosched_plugin.slurm.records import Reservation, SlurmJob, partition_of
+from cosched_plugin.slurm.records import Reservation, partition_of
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
@@ -49,7 +44,8 @@ def polls_of(release: str, *lines: str, **changed: object) -> SimpleNamespace:
     found = {kind: [READERS[kind](row) for row in kept[kind]] for kind in ("nodes", "partitions", "reservations")}
     rows = [row for line, row in kept["jobs"] if not lines or line in lines]
     licences = [READERS["licenses"](row) for row in kept["licenses"]]
-    return SimpleNamespace(**{**found, "licences": licences, "jobs": [READERS["jobs"](row) for row in rows], **changed})
+    jobs = [READERS["jobs"](row) for row in rows]
+    return SimpleNamespace(**{**found, "licences": licences, "database": None, "jobs": jobs, **changed})
 
 
 def seen(
@@ -281,65 +277,6 @@ def test_limits_of_a_partition_are_read_of_both_shapes(release: str) -> None:
 
 
 # ---------------------------------------------------------------- limits of users
-
-
-def jobs_of(*states: str, **more: object) -> dict[int, SlurmJob]:
-    job = polls_of("24.11", "c -t 0 -n1").jobs[0]._replace(account="physics", qos="normal", **more)
-    return {number: job._replace(job_id=number, state=state) for number, state in enumerate(states, 1)}
-
-
-def look(limits: Limits, jobs: Mapping[int, SlurmJob], now_us: int = 0) -> list[int]:
-    """Show a poll; return the jobs that are set aside."""
-    limits.look({number: job for number, job in jobs.items() if job.state == "RUNNING"}, jobs, now_us)
-    return [number for number in jobs if limits.words(number)]
-
-
-def test_a_job_at_a_limit_waits_for_another_to_end() -> None:
-    limits = Limits()
-    waits = jobs_of("RUNNING", "PENDING", "PENDING", "PENDING")
-    assert look(limits, waits) == []
-    assert all(limits.set_aside(number, "QOSMaxJobsPerUserLimit", 0) for number in (2, 3, 4))
-    assert not limits.set_aside(5, "Resources", 0)
-    assert look(limits, waits) == [2, 3, 4]
-    assert look(limits, jobs_of("COMPLETED", "PENDING", "PENDING", "PENDING")) == [3, 4]  # one end makes room for one
-    assert look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING")) == [3, 4]
-    assert (
-        look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING"), RETRY_US) == []
-    )  # the limit may have been raised
-
-
-def test_after_a_limit_of_amounts_jobs_try_until_one_fails() -> None:
-    limits = Limits()
-    look(limits, jobs_of("RUNNING", "PENDING", "PENDING", "PENDING"))
-    for number in (2, 3, 4):
-        limits.set_aside(number, "AssocGrpCpuLimit", 0)
-    assert look(limits, jobs_of("COMPLETED", "PENDING", "PENDING", "PENDING")) == [3, 4]
-    assert look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING")) == [4]
-    limits.set_aside(3, "AssocGrpCpuLimit", 0)
-    assert look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING")) == [3, 4]
-
-
-def test_what_no_end_helps_is_its_users_to_change() -> None:
-    limits = Limits()
-    look(limits, jobs_of("RUNNING", "PENDING"))
-    limits.set_aside(2, "QOSMaxWallDurationPerJobLimit", 0)
-    assert look(limits, jobs_of("COMPLETED", "PENDING")) == [2]
-    assert limits.words(2) == "QOSMaxWallDurationPerJobLimit: its user must change it"
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(absent("24.11")), reason=absent("24.11"))
-def test_jobs_above_a_limit_of_their_qos_cost_one_attempt_each(tmp_path: Path) -> None:
-    with bed("--accounting", slurm="24.11") as one:
-        one.run("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxJobsPerUser=1")
-        one.run("sacctmgr", "-i", "add", "account", "root", ok=False)
-        one.run("sacctmgr", "-i", "add", "user", getpass.getuser(), "account=root", "qos=normal", ok=False)
-        with enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
-            jobs = [one.submit("-n1", "-t", "5", run_s=4.0) for _ in range(4)]
-            done = one.until(lambda rows: all(rows[job]["job_state"] == "COMPLETED" for job in jobs), 60)
-            assert driver.log.count("has not started in time") <= 3, driver.log
-            gaps = sorted((done[job]["start_time"], done[job]["end_time"]) for job in jobs)
-            assert all(later[0] - before[1] <= 2 for before, later in pairwise(gaps)), gaps
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ def recorded() -> dict[str, Any]:
 
 
 def cluster_of(nodes: Sequence[SlurmNode], share: int, *jobs: SlurmJob) -> Cluster:
-    polls = SimpleNamespace(nodes=nodes, jobs=jobs, partitions=(), reservations=(), licences=())
+    polls = SimpleNamespace(nodes=nodes, jobs=jobs, partitions=(), reservations=(), licences=(), database=None)
     return Cluster(cast("Polls", polls), SITE, share)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.text_formats import read_text
+from cosched_plugin.common.limits import TRES, UNBOUND, Association, Counts, Qos
 from cosched_plugin.common.sacct_dump import Clock
 from cosched_plugin.common.sacct_rows import TIME
 from cosched_plugin.common.slurm_notation import amounts, expand
@@ -88,16 +89,16 @@ class Record:
         found: tuple[int, ...] = self.read(name, lambda text: clock.read(text).instants, TIME)
         return found[0] if found else None
 
-    def most(self, jobs: str, tres: str) -> Most:
+    def most(self, jobs: str, tres: str) -> Counts:
         """Return limits of a number of jobs and of TRES."""
         found: Mapping[str, int] = self.read(tres, _limits_of, "amounts such as cpu=4,gres/gpu=1,node=2")
-        return Most(self.number(jobs), found.get("cpu"), found.get("gres/gpu"), found.get("node"))
+        return Counts.of_slurm(self.number(jobs), found)
 
     def others(self, names: Iterable[str], *tres: str) -> tuple[str, ...]:
         """Return those of some names that are set, and those of TRES with more than CPUs, GPUs and nodes."""
         told = [name for name in names if self.text(name)]
         for name in tres:
-            told += [f"{name} {key}" for key in _limits_of(self.text(name)) if key not in ("cpu", "gres/gpu", "node")]
+            told += [f"{name} {key}" for key in _limits_of(self.text(name)) if key not in TRES]
         return tuple(told)
 
 
@@ -136,38 +137,6 @@ class Reservation(NamedTuple):
     end_s: int
     nodes: tuple[str, ...]
     flags: frozenset[str]
-
-
-class Most(NamedTuple):
-    """Limits on what jobs have at a time; None: none."""
-
-    jobs: int | None = None
-    cpus: int | None = None
-    gpus: int | None = None
-    nodes: int | None = None
-
-
-class Qos(NamedTuple):
-    """A QOS: its priority, and limits of all its jobs, and of each user's and each account's."""
-
-    name: str
-    priority: int
-    together: Most
-    of_user: Most
-    of_account: Most
-    others: tuple[str, ...]  # names of further limits that are set
-
-
-class Association(NamedTuple):
-    """An account, or a user in one (``user`` not empty)."""
-
-    account: str
-    user: str
-    parent: str  # empty: not told, or none
-    share: int | None  # None: the shares of its account (`parent`)
-    together: Most  # of the account and those below it
-    each_jobs: int | None  # MaxJobs: of a user
-    others: tuple[str, ...]
 
 
 class Outage(NamedTuple):
@@ -301,7 +270,7 @@ def _association(record: Record, _: Clock) -> Association:
         record.text("ParentName"),
         None if share.lower() in ("parent", "fairshare=parent") else record.number("Share"),
         record.most("GrpJobs", "GrpTRES"),
-        record.number("MaxJobs"),
+        UNBOUND if (jobs := record.number("MaxJobs")) is None else jobs,
         record.others(_ALSO_OF_ASSOCIATIONS, "GrpTRES"),
     )
 

@@ -13,8 +13,9 @@ from typing import Final, NamedTuple
 
 from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob
 from cosched_emulator.workload.sacct.sacct_sharing import memory_of
-from cosched_emulator.workload.sacct.site_facts import Association, Facts, Most, Node, Outage, Qos, Record
+from cosched_emulator.workload.sacct.site_facts import Facts, Node, Outage, Record
 from cosched_hwmodel.units import amounts_text
+from cosched_plugin.common.limits import ENFORCED, NO_LIMIT, UNBOUND, Association, Counts, Qos
 from cosched_plugin.common.slurm_notation import ranges_text
 
 COLUMNS: Final = (
@@ -25,7 +26,6 @@ _NICE: Final = re.compile(r"\s--nice(?:[= ](-?[0-9]{1,9}))?(?=\s|$)", re.ASCII)
 _USUAL_NICE: Final = 100
 _ROOT: Final = "root"  # of all accounts
 _MOST_PRIORITY: Final = 1_000_000_000
-_ENFORCED: Final = {"limits", "safe", "all"}  # AccountingStorageEnforce, of which one makes limits count
 _OUT: Final = re.compile("DOWN|DRAIN|FAIL|MAINT|REBOOT|NOT_RESPONDING|INVAL", re.ASCII)
 _USUAL_DEPTH: Final = 500  # bf_max_job_test
 # Keys of a configuration that bind jobs or order them otherwise, with what they are called.
@@ -175,7 +175,7 @@ class _Site:
     def limits(self) -> Iterator[str]:
         config = self.facts.config
         enforced = config.words("AccountingStorageEnforce") if config is not None else frozenset()
-        if config is not None and "accountingstorageenforce" in config.values and not enforced & _ENFORCED:
+        if config is not None and "accountingstorageenforce" in config.values and not enforced & ENFORCED:
             if any(self._all_limits()):
                 yield from (
                     "",
@@ -183,19 +183,19 @@ class _Site:
                 )
             return
         for keys, most in self._all_limits():
-            lines = [f"{name} = {value}" for name, value in most._asdict().items() if value is not None]
+            lines = [f"{name} = {value}" for name, value in most._asdict().items() if value != UNBOUND]
             if lines:
                 yield from ("", "[[limits]]", *[f"{name} = {_quoted(text)}" for name, text in keys.items()], *lines)
 
-    def _all_limits(self) -> Iterator[tuple[Mapping[str, str], Most]]:
+    def _all_limits(self) -> Iterator[tuple[Mapping[str, str], Counts]]:
         for of, each in self._of_qos():
             for by, most in (("", each.together), ("user", each.of_user), ("account", each.of_account)):
-                if any(value is not None for value in most):
+                if most != NO_LIMIT:
                     yield {**of, **({"each": by} if by else {})}, self._most(most)
         yield from self._of_associations()
 
-    def _most(self, most: Most) -> Most:
-        return most if most.cpus is None else most._replace(cpus=max(1, most.cpus // self.threads))
+    def _most(self, most: Counts) -> Counts:
+        return most if most.cpus == UNBOUND else most._replace(cpus=max(1, most.cpus // self.threads))
 
     def _of_qos(self) -> Iterator[tuple[Mapping[str, str], Qos]]:
         """Yield each QOS with what it binds: jobs that name it, and those of partitions that it is of."""
@@ -206,7 +206,7 @@ class _Site:
             if partition.qos in by_name and self.nodes:
                 yield {"partition": self.name_of("partition", partition.name)}, by_name[partition.qos]
 
-    def _of_associations(self) -> Iterator[tuple[Mapping[str, str], Most]]:
+    def _of_associations(self) -> Iterator[tuple[Mapping[str, str], Counts]]:
         users: dict[str, list[Association]] = {}
         accounts = [each for each in self.facts.associations or () if not each.user]
         for each in self.facts.associations or ():
@@ -215,20 +215,17 @@ class _Site:
         logged = {(job.row.account, job.row.user) for job in self.jobs}
         for account in accounts:
             name = {"account": self.name_of("account", account.account)}
-            if any(value is not None for value in account.together):
+            if account.together != NO_LIMIT:
                 yield name, self._most(account.together)
             own = users.get(account.account, [])
             each_jobs = {each.each_jobs for each in own}
-            if len(each_jobs) == 1 and each_jobs != {None}:
-                yield {**name, "each": "user"}, Most(each_jobs.pop())
-                own = [each._replace(each_jobs=None) for each in own]
+            if len(each_jobs) == 1 and each_jobs != {UNBOUND}:
+                yield {**name, "each": "user"}, Counts(each_jobs.pop())
+                own = [each._replace(each_jobs=UNBOUND) for each in own]
             for each in own:
                 if (each.account, each.user) in logged:
-                    jobs = min(
-                        [most for most in (each.each_jobs, each.together.jobs) if most is not None], default=None
-                    )
-                    most = self._most(each.together)._replace(jobs=jobs)
-                    if any(value is not None for value in most):
+                    most = self._most(each.together)._replace(jobs=min(each.each_jobs, each.together.jobs))
+                    if most != NO_LIMIT:
                         yield {"user": self.user_of(each.user), **name}, most
 
     # ------------------------------------------------------------ what takes nodes away
