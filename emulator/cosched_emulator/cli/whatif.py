@@ -63,7 +63,6 @@ def whatif(
     from cosched_emulator.whatif.answer_lead import brief
     from cosched_emulator.whatif.answer_page import page
     from cosched_emulator.whatif.answer_text import as_dict, text
-    from cosched_emulator.whatif.distance import distance_to_record
     from cosched_emulator.whatif.question import (
         Question,
         more_runs,
@@ -74,6 +73,7 @@ def whatif(
         with_whole,
     )
     from cosched_emulator.whatif.site_sections import site_of
+    from cosched_emulator.whatif.validation import validation_of
     from cosched_emulator.whatif.warm import whole_run
     from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
 
@@ -105,7 +105,8 @@ def whatif(
         made = _run(second, folder, way, bar, 0)
     for alike, failure in failed_alike((cell.number, cell.key, cell.text, failure) for cell, failure in made.failures):
         warn(f"{alike}: {failure.text}")
-    found = answer(prepared, made.result, distance_to_record(prepared))
+    checked = validation_of(prepared)
+    found = answer(prepared, made.result, checked.distance)._replace(causes=checked.causes)
     write_page(out / REPORT, page(found), force=True)
     if as_json:
         say(json.dumps(as_dict(found), indent=2, ensure_ascii=False))

@@ -21,6 +21,7 @@ from cosched_emulator.statistics.intervals import (
 from cosched_emulator.statistics.weighted import CLASS_NAMES
 from cosched_emulator.studies.study_result import Row, StudyResult
 from cosched_emulator.whatif.candidates import FORMULA, Candidate, Change, Place
+from cosched_emulator.whatif.causes import Cause
 from cosched_emulator.whatif.distance import Distance
 from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, USERS
 from cosched_emulator.whatif.question import PRESENT, Prepared, changes_of
@@ -115,6 +116,7 @@ class Answer(NamedTuple):
     recorded_s: FloatArray  # waits, by row of the log
     waits: Mapping[tuple[str, str], Waits]  # by candidate and way of contention
     distance: Distance | None  # of the present policy, as it is modelled, from the record; None: it cannot be checked
+    causes: tuple[Cause, ...] = ()  # what most likely explains that, the strongest first
 
     @property
     def best(self) -> Compared | None:

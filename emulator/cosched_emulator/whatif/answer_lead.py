@@ -113,6 +113,8 @@ def standing(found: Distance | None) -> str:
 def next_step(answer: Answer) -> str:
     """Return what to measure first; where the baseline is not credible, what to tell of the site."""
     if answer.distance is None or not answer.distance.credible:
+        if answer.causes:
+            return f"{answer.causes[0].name} explain most: see {answer.causes[0].tell}"
         missing = missing_facts(answer.prepared.question)
         if missing:
             return f"give the site's facts (workload import --facts): {', '.join(missing)}"

@@ -185,6 +185,7 @@ def _nearness(answer: Answer) -> Iterator[Block]:
         f"In {shares[0]} of the recorded wait as many processors as the job asked for were idle; in {shares[1]} EASY would have "
         "started the job. The baseline lacks what held it back."
     )
+    yield from (Paragraph(f"{cause.words}. See {cause.tell}.") for cause in answer.causes)
     for kind, classes in found.classes.items():
         rows = [
             (

@@ -317,7 +317,8 @@ def _distance(answer: Answer) -> dict[str, Any]:
         "busy_recorded": found.busy_recorded,
         "busy_simulated": found.busy_simulated,
     }
-    return {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    plain = {name: value if math.isfinite(value) else None for name, value in figures.items()}
+    return {**plain, "causes": [cause._asdict() for cause in answer.causes]}
 
 
 def as_dict(answer: Answer) -> dict[str, Any]:

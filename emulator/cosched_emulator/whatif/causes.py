@@ -41,6 +41,11 @@ class Cause(NamedTuple):
     evidence: str
     tell: str  # the option or file that would tell it
 
+    @property
+    def words(self) -> str:
+        """Return it in a sentence, without what would tell it."""
+        return f"{self.name} ({100 * self.share:.0f} % of the wait): {self.evidence}"
+
 
 class Limit(NamedTuple):
     """So many jobs of a user at a time, and the users whose jobs never were more, and were more in the run."""

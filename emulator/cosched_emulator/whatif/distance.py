@@ -147,12 +147,6 @@ def size_names(size: IntArray) -> list[str]:
     return [names[power] for power in powers.tolist()]
 
 
-def distance_to_record(prepared: Prepared) -> Distance | None:
-    """Return how far the whole run is from the record; None where that cannot be checked."""
-    compared = compared_of(prepared)
-    return None if compared is None else distance_of(compared)
-
-
 def distance_of(compared: Compared) -> Distance | None:
     """Return how far the run is from the record; None unless some job has a wait in both."""
     both = np.isfinite(compared.recorded_s) & np.isfinite(compared.simulated_s)

@@ -97,7 +97,7 @@ def _lines(found: Validation) -> Iterator[str]:
     for words in found.tried:
         yield from _wrapped(words, 2)
     for cause in found.causes[: 1 if found.tried else _CAUSES]:
-        yield from _wrapped(f"{cause.name} ({100 * cause.share:.0f} % of the wait): {cause.evidence}", _LINES)
+        yield from _wrapped(cause.words, _LINES)
         yield from _wrapped(f"  see {cause.tell}", 1)
 
 

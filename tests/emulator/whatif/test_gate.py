@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from tests.emulator.whatif.made import asked, distance, made_up
 from tests.properties import drawn
 
-from cosched_emulator.page.document import Beside, Table
+from cosched_emulator.page.document import Beside, Paragraph, Table
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import FAR, GAIN, HARM, OPEN, UNCHECKED, Answer, answer, gated
 from cosched_emulator.whatif.answer_lead import brief, headline, how_sure, next_step, standing
 from cosched_emulator.whatif.answer_page import page
 from cosched_emulator.whatif.answer_text import as_dict, paragraph
+from cosched_emulator.whatif.causes import Cause
 from cosched_emulator.whatif.distance import Distance
 from cosched_emulator.whatif.measures import RESPONSES, WAITS
 from cosched_emulator.whatif.question import PRESENT, Prepared
@@ -121,6 +122,18 @@ def test_a_log_without_waits_cannot_be_checked_and_is_told_what_to_give(prepared
     )
     assert as_dict(found)["baseline"] == {"verdict": UNCHECKED, "assumed": True}
     assert "config, partitions" in next_step(found)
+
+
+def test_what_explains_the_distance_is_on_the_page_in_json_and_the_next_step(prepared: Prepared) -> None:
+    cause = Cause(
+        "limits", 0.6, "12 of 12 users never ran more than 4 jobs at once", "--facts of `sacctmgr -P show qos`"
+    )
+    found = said(prepared, BLUE, {"sjbf": 10.0})._replace(causes=(cause,))
+    assert next_step(found) == "limits explain most: see --facts of `sacctmgr -P show qos`"
+    assert as_dict(found)["baseline"]["causes"] == [cause._asdict()]
+    (near,) = (section for section in page(found).sections if section.title == "How near the baseline is")
+    assert Paragraph(f"{cause.words}. See {cause.tell}.") in near.blocks
+    assert "60 % of the wait" in cause.words
 
 
 def test_the_first_screen_has_headline_certainty_next_step_box_and_a_marked_line_a_candidate(
