@@ -22,7 +22,6 @@ from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_terminal.console import printable
 
-_NAMED: Final = 3  # payers in a cell
 _COLUMNS: Final = 80  # of a terminal
 
 
@@ -78,7 +77,8 @@ def _told(answer: Answer, best: Compared) -> str:
     users = user_hours(answer.prepared, waits)
     if users:
         less, more = ([hours for hours in users.values() if sign * hours > 0] for sign in (-1, 1))
-        told = f"{len(less):,} users wait {-sum(less):,.0f} h less a week, {len(more):,} wait {sum(more):,.0f} h more"
+        others = f"{len(more):,} wait {sum(more):,.0f} h more" if more else "none waits longer"
+        told = f"{len(less):,} users wait {-sum(less):,.0f} h less a week, {others}"
     else:
         told = f"{len(waits.rows):,} jobs wait {waits.fewer_hours:,.0f} h less a week"
     return told + f"; jobs run {waits.longer_hours:,.0f} h longer, as they share nodes" * (waits.longer_hours > 0.5)
@@ -89,13 +89,11 @@ def how_sure(answer: Answer) -> str:
     best, found = answer.best, answer.distance
     parts = []
     if best is not None and best.verdict not in (OPEN, HARM):
-        parts.append(f"mean response {short(best.response)} over {best.windows} windows: {best.verdict}")
+        parts.append(f"mean response {short(best.response)} over {best.windows} windows")
     if found is None:
         parts.append(f"how near our baseline is to your site {UNCHECKED}")
     else:
-        parts.append(
-            f"our baseline's mean wait is {found.ratio:.2f} of the recorded one{_weekly(found)}: {standing(found)}"
-        )
+        parts.append(f"the baseline has {found.ratio:.2f} of the recorded mean wait{_weekly(found)}: {standing(found)}")
     return "; ".join(parts)
 
 
@@ -107,7 +105,7 @@ def standing(found: Distance | None) -> str:
     """Return what the baseline is good for on this log."""
     if found is None:
         return UNCHECKED
-    return f"credible for changes beyond x {math.exp(found.error_most):.2f}" if found.credible else FAR
+    return f"credible beyond x {math.exp(found.error_most):.2f}" if found.credible else FAR
 
 
 def next_step(answer: Answer) -> str:
@@ -124,7 +122,7 @@ def next_step(answer: Answer) -> str:
         return f"measure {one} beside {other}: they would share nodes longest"
     if answer.swings:
         return f"learn whether {answer.swings[0].change.what}: the answer hangs most on it"
-    return NOTHING
+    return "watch a candidate beside the live cluster"
 
 
 def own_log(answer: Answer) -> tuple[Summary | None, Summary | None]:
@@ -178,7 +176,7 @@ def candidate_rows(answer: Answer) -> list[list[str]]:
         hours = NOTHING if waits is None else f"{waits.fewer_hours:+,.0f}"
         verdict = one.verdict + of_windows(one, answer)
         name = named(one) if len(answer.prepared.hardware) > 1 else one.candidate.policy
-        rows.append([name, one.candidate.what, verdict, _rounded(one.response), hours, payer_names(one)])
+        rows.append([name, one.candidate.what, verdict, _rounded(one.response), hours, payer_names(one, 1)])
     return rows
 
 
@@ -235,11 +233,11 @@ def named(one: Compared) -> str:
     return f"{one.candidate.policy}, {one.contention}" if one.candidate.shares else one.candidate.policy
 
 
-def payer_names(one: Compared) -> str:
+def payer_names(one: Compared, most: int = 3) -> str:
     """Return the first of those who are shown to respond later, and how many more there are."""
     who = [payer.name for payer in (*one.classes, *one.users)]
-    more = f" and {len(who) - _NAMED} more" * (len(who) > _NAMED)
-    return f"{', '.join(who[:_NAMED])}{more}" or NOTHING
+    more = f" and {len(who) - most} more" * (len(who) > most)
+    return f"{', '.join(who[:most])}{more}" or NOTHING
 
 
 def of_windows(one: Compared, answer: Answer) -> str:

@@ -27,7 +27,7 @@ CANDIDATES: Final = (
     Candidate("easy", "EASY backfilling"),
     Candidate("sjbf", "EASY with the shortest jobs backfilled first"),
     Candidate("conservative", "conservative backfilling"),
-    Candidate(GUESTS, "EASY, pending jobs as guests of running ones that outlast them", shares=True),
+    Candidate(GUESTS, "EASY, pending jobs as guests of longer running ones", shares=True),
     Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
     Candidate("symbiosis", "the shortest first, beside several running ones at once", shares=True),
     Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True),

@@ -107,7 +107,7 @@ def test_a_credible_log_has_gains_larger_than_the_error_only(prepared: Prepared)
         "is not credible, as the baseline is further from the record, or does not follow it: conservative"
         in paragraph(found)
     )
-    assert standing(SP2) == "credible for changes beyond x 1.42"
+    assert standing(SP2) == "credible beyond x 1.42"
     small = said(prepared, SP2, {"conservative": 50.0})
     assert paragraph(small).startswith(
         "The model does not explain this log well enough for gains so small: recorded 428 min"
@@ -149,7 +149,7 @@ def test_the_first_screen_has_headline_certainty_next_step_box_and_a_marked_line
     assert beside.table.headings == ["", "your log", "our baseline (assumed: EASY)"]
     assert box["mean wait, min"] == ["428", "381"]
     assert box["utilisation while jobs wait"] == ["80 %", "85 %"]
-    assert box["verdict"] == ["", "credible for changes beyond x 1.42"]
+    assert box["verdict"] == ["", "credible beyond x 1.42"]
     assert beside.table.caption.startswith("400 jobs of 5 users in 0.1 weeks; load ")
     lines = {row[0]: (row[2], candidates.marks.get((place, 2))) for place, row in enumerate(candidates.rows)}
     assert lines == {"sjbf": (GAIN, "good"), "conservative": (FAR, "open"), "glts": (HARM, "bad")}

@@ -530,7 +530,7 @@ def test_the_page_opens_without_a_request_and_names_are_text(prepared: Prepared,
         "glts": [150.0, 151.0, 149.0, 150.0],
     }
     pairs = {"neighbours": {"1|2": 3.0, "2|2": 1.0}, "neighbour_hours": 4.0}
-    named = replace(prepared, names={"program 1": EVIL})
+    named = replace(prepared, names={"program 1": EVIL, "user 7": "a user with a long name"})
     write_page(tmp_path / "page.html", page(answered(named, responses, **pairs)))
     with browser(tmp_path / "profile") as chromium:
         chromium.open(tmp_path / "page.html")
@@ -543,4 +543,10 @@ def test_the_page_opens_without_a_request_and_names_are_text(prepared: Prepared,
         assert EVIL in chromium.run("document.querySelector('main').textContent")
         assert chromium.run("document.querySelectorAll('[role=img][aria-label]').length") == 1
         assert chromium.requests == [(tmp_path / "page.html").as_uri()]
+        for width in (1400, 1300, 800, 400):
+            chromium.open(tmp_path / "page.html", width)
+            assert chromium.run("document.documentElement.scrollWidth") == width
+            frames = "[...document.querySelectorAll('.beside .wide, main > .table .wide')]"
+            cut = f"{frames}.filter((frame) => frame.scrollWidth > frame.clientWidth).length"
+            assert chromium.run(f"[{frames}.length, {cut}]") == [2, 0]
         assert chromium.errors == []
