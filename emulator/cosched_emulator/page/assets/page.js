@@ -23,7 +23,8 @@ function watch_width(chart) {
     const place = chart.area ?? chart.place;
     new ResizeObserver(() => {
         const width = Math.floor(place.clientWidth);
-        if (width > 0 && width !== chart.plot.width) chart.resize(width);
+        const printing = document.documentElement.classList.contains("paper");
+        if (width > 0 && width !== chart.plot.width && !printing) chart.resize(width);
     }).observe(place);
 }
 
