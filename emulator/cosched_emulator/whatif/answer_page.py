@@ -197,7 +197,8 @@ def _nearness(answer: Answer) -> Iterator[Block]:
             for each in classes[:MOST_GROUPS]
         ]
         headings = ("", "jobs", "recorded", "baseline", "idle, % of the wait")
-        yield Table(f"All jobs by {kind}: mean wait, min", headings, rows, closed=True)
+        if len(rows) > 1:
+            yield Table(f"All jobs by {kind}: mean wait, min", headings, rows, closed=True)
 
 
 def _in_full(answer: Answer) -> Iterator[Block]:

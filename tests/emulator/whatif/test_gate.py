@@ -20,7 +20,7 @@ from cosched_emulator.whatif.answer_lead import brief, headline, how_sure, next_
 from cosched_emulator.whatif.answer_page import page
 from cosched_emulator.whatif.answer_text import as_dict, paragraph
 from cosched_emulator.whatif.causes import Cause
-from cosched_emulator.whatif.distance import Distance
+from cosched_emulator.whatif.distance import ClassWait, Distance
 from cosched_emulator.whatif.measures import RESPONSES, WAITS
 from cosched_emulator.whatif.question import PRESENT, Prepared
 from cosched_emulator.whatif.warm import WholeRun
@@ -165,3 +165,12 @@ def test_a_terminal_of_80_columns_has_ten_lines(
     assert len(lines) <= 10
     assert max(map(len, lines)) <= 80
     assert all(map(str.isprintable, lines))
+
+
+def test_jobs_are_shown_by_kinds_that_the_log_tells_apart(prepared: Prepared) -> None:
+    classes = {"partition": (), "queue": (ClassWait("a", 3, 9.0, 4.0, 0.5), ClassWait("b", 1, 2.0, 2.0, math.nan))}
+    shown = page(said(prepared, BLUE._replace(classes=classes), {"sjbf": 30.0}))
+    (near,) = [each for each in shown.sections if each.title == "How near the baseline is"]
+    assert [(each.caption, each.rows) for each in near.blocks if isinstance(each, Table)] == [
+        ("All jobs by queue: mean wait, min", [("a", "3", "9", "4", "50"), ("b", "1", "2", "2", "-")])
+    ]
