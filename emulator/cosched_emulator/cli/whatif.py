@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cosched_emulator.studies.cells import Plan
     from cosched_emulator.studies.runner import Made, Way
     from cosched_emulator.studies.study_folder import StudyFolder
+    from cosched_emulator.whatif.question import Prepared
 
 OF_SITE: Final = some_of_scenario(
     "swf", "skip_bad_rows", "nodes", "node", "machine", "bandwidth_gbs", "idle_w", "busy_w",
@@ -106,7 +107,9 @@ def whatif(
     for alike, failure in failed_alike((cell.number, cell.key, cell.text, failure) for cell, failure in made.failures):
         warn(f"{alike}: {failure.text}")
     checked = validation_of(prepared)
-    found = answer(prepared, made.result, checked.distance)._replace(causes=checked.causes)
+    found = answer(prepared, made.result, checked.distance)._replace(
+        causes=checked.causes, of_record=_guests_of_record(prepared, folder, way)
+    )
     write_page(out / REPORT, page(found), force=True)
     if as_json:
         say(json.dumps(as_dict(found), indent=2, ensure_ascii=False))
@@ -115,6 +118,17 @@ def whatif(
     say(f"page: {out / REPORT}; all runs: {out / STUDY}", err=True)
     if made.failures:
         click.get_current_context().exit(1)
+
+
+def _guests_of_record(prepared: Prepared, folder: StudyFolder, way: Way) -> tuple[str, ...]:
+    """Return what guests would have done to the schedule that the log records; nothing where it records none."""
+    from cosched_emulator.whatif.guests_of_record import record_study, told_of_record
+
+    plan = record_study(prepared)
+    if plan is None:
+        return ()
+    with progress_bar(len(plan.runs), "runs of the record") as bar:
+        return tuple(told_of_record(_run(plan, folder, way, bar, 0).result))
 
 
 def _run(plan: Plan, folder: StudyFolder, way: Way, bar: Callable[..., None] | None, later: int) -> Made:

@@ -117,6 +117,7 @@ class Answer(NamedTuple):
     waits: Mapping[tuple[str, str], Waits]  # by candidate and way of contention
     distance: Distance | None  # of the present policy, as it is modelled, from the record; None: it cannot be checked
     causes: tuple[Cause, ...] = ()  # what most likely explains that, the strongest first
+    of_record: tuple[str, ...] = ()  # what guests would have done to the recorded schedule
 
     @property
     def best(self) -> Compared | None:

@@ -51,6 +51,11 @@ def page(answer: Answer) -> Page:
         Section("What the answer hangs on", [*_tornado(answer)]),
         *([] if best is None or waits is None else _about(answer, best, waits)),
         Section("How near the baseline is", [*_nearness(answer)]),
+        *(
+            [Section("Guests in the recorded schedule", [*map(Paragraph, answer.of_record)])]
+            if answer.of_record
+            else []
+        ),
         Section("In full", [*_in_full(answer)]),
         Section("Assumptions", [Paragraph(each, quiet=True) for each in conditions(answer)]),
     ]

@@ -271,7 +271,7 @@ def conditions(answer: Answer) -> Iterator[str]:
 
 def text(answer: Answer) -> str:
     """Return all of an answer for a terminal."""
-    parts = [*brief(answer), "", "In full", printable(paragraph(answer))]
+    parts = [*brief(answer), "", "In full", printable(paragraph(answer)), *answer.of_record]
     for table in tables(answer):
         parts += ["", table.caption, *align(table.rows, range(table.first, table.last))]
     return "\n".join([*parts, "", "Assumptions", *(f"- {printable(each)}" for each in conditions(answer))])
@@ -334,6 +334,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "facts_missing": list(missing_facts(question)),
         "recorded_wait_min": recorded,
         "present_wait_min": present,
+        "guests_in_record": list(answer.of_record),
         "paragraph": paragraph(answer),
         "present": answer.present,
         "windows": answer.windows,
