@@ -7,6 +7,7 @@ Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from cosched_hwmodel.units import SECOND_US, NodeSet, ThreadMask, round_up_us
@@ -37,6 +38,10 @@ def layers_of(runs: Iterable[Run], depth: int) -> Layers:
         for first, count, _, _ in runs:
             nodes |= ((1 << count) - 1) << first
         return (NodeSet(nodes),)
+    return _deep_layers(tuple(runs), depth) if depth >= _DEEP else _layers_of(runs, depth)
+
+
+def _layers_of(runs: Iterable[Run], depth: int) -> Layers:
     layers = [0] * depth
     for first, count, mask, _ in runs:
         nodes = ((1 << count) - 1) << first
@@ -46,6 +51,11 @@ def layers_of(runs: Iterable[Run], depth: int) -> Layers:
             layers[low.bit_length() - 1] |= nodes
             left ^= low
     return cast("Layers", tuple(layers))
+
+
+_DEEP: Final = 9
+# The policy, the core and the manager each ask what a start takes: the layers of 128 threads take 50 us.
+_deep_layers = lru_cache(8)(_layers_of)
 
 
 def none_of(machine: Machine) -> Layers:

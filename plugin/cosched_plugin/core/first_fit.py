@@ -62,8 +62,21 @@ class NodeColumns:
         return np.ascontiguousarray(np.packbits(bits, axis=0, bitorder="little").T)
 
 
-# The candidates of a pass are tried on the same few sets; 64 of 400 nodes with 128 threads are .7 MB.
-_columns = lru_cache(64)(NodeColumns)
+# The candidates of a pass are tried on the same few sets; 64 of 400 nodes with 128 threads are .7 MB. To find a set of 128 layers by
+# what is in it takes as long as to find a place in it, so those that were found last are known by themselves, too.
+_equal_columns = lru_cache(64)(NodeColumns)
+_known: dict[
+    tuple[int, int], tuple[Layers, NodeColumns]
+] = {}  # by `id` of a set that is kept here, and the number of nodes
+
+
+def _columns(layers: Layers, nodes: int) -> NodeColumns:
+    found = _known.get((id(layers), nodes))
+    if found is None:
+        if len(_known) >= 64:
+            _known.clear()
+        found = _known[id(layers), nodes] = layers, _equal_columns(layers, nodes)
+    return found[1]
 
 
 def thread_counts(layers: Layers, nodes: int) -> _Ints:

@@ -1,7 +1,7 @@
 """Availability: free threads over time, by the expected ends of running jobs.
 
 It is made at every event and read in few places. So each step is one integer, all layers of threads side by side or a set of whole
-nodes, and is split into layers on access.
+nodes, which is made of the one before it when it is first read, and split into layers on access.
 """
 
 from __future__ import annotations
@@ -17,6 +17,38 @@ from cosched_plugin.ledger.running import apart, side_by_side
 Step = tuple[int, Layers]
 
 
+class _Unions(Sequence[int]):
+    """A set, and its unions with more and more others, each made when it is first read."""
+
+    __slots__ = ("_made", "_others")
+
+    def __init__(self, first: int, others: Sequence[Sequence[int]]) -> None:
+        """``others``: by further union, what it has more than the one before."""
+        self._made = [first]
+        self._others = others
+
+    def __len__(self) -> int:
+        return len(self._others) + 1
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        made = self._made
+        if isinstance(index, int) and 0 <= index < len(made):
+            return made[index]
+        last = index if isinstance(index, int) and index >= 0 else len(self) - 1
+        union = made[-1]
+        for more in self._others[len(made) - 1 : last]:
+            for threads in more:
+                union |= threads
+            made.append(union)
+        return made[index]
+
+
 class Availability(Sequence[Step]):
     """(Instant, threads that are free from then on), ascending by instant; immutable."""
 
@@ -25,7 +57,7 @@ class Availability(Sequence[Step]):
     def __init__(
         self,
         times: list[int],
-        sets: list[int],
+        sets: Sequence[int],
         machine: Machine,
         firsts: Callable[[NodeSet], Layers] | None = None,
         taken_apart: dict[int, Layers] | None = None,
@@ -40,15 +72,15 @@ class Availability(Sequence[Step]):
     @classmethod
     def of(cls, now_us: int, free: int, ends: Iterable[tuple[int, int]], machine: Machine) -> Availability:
         """Return the steps from now on, with ``free`` free now; ``ends``: (instant after now, threads that come free), ascending."""
-        times, joined = [now_us], [free]
+        times: list[int] = [now_us]
+        released: list[list[int]] = []
         for at_us, threads in ends:
-            free |= threads
             if times[-1] == at_us:
-                joined[-1] = free
+                released[-1].append(threads)
             else:
                 times.append(at_us)
-                joined.append(free)
-        return cls(times, joined, machine)
+                released.append([threads])
+        return cls(times, _Unions(free, released), machine)
 
     def at(self, now_us: int) -> Availability | None:
         """Return the steps at a later instant, otherwise unchanged; None where that is past the first end."""
@@ -68,7 +100,11 @@ class Availability(Sequence[Step]):
     def wide(self, threads: int) -> int:
         """Return the first step from which ``threads`` threads are free; the number of steps where there is none."""
         count = int.bit_count if self._firsts is None else lambda nodes: size(self._layers(nodes))
-        return bisect_left(self._sets, threads, key=count)
+        steps = len(self._sets)
+        high = 1
+        while high < steps and count(self._sets[high]) < threads:  # mostly one of the first is: so few unions are made
+            high *= 2
+        return bisect_left(self._sets, threads, high // 2, min(high, steps), key=count)
 
     def joined(self) -> list[int]:
         """Return the free threads by step, each as one integer, as `side_by_side`."""
@@ -97,7 +133,7 @@ class Availability(Sequence[Step]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Availability):
             return NotImplemented
-        return self._times == other._times and self._sets == other._sets
+        return self._times == other._times and [*self._sets] == [*other._sets]
 
     __hash__ = None  # type: ignore[assignment]  # as a list's
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final, cast
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
@@ -21,6 +23,7 @@ from cosched_plugin.ledger.running import Ended, Running, progress_us, side_by_s
 from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, Belief, Capabilities, JobSpec, NoteValue, Run
 
 _NOTHING: Final[frozenset[str]] = frozenset()
+_instant = itemgetter(0)
 
 # What a view shows of time sharing: slots, rotation and quanta.
 
@@ -568,8 +571,11 @@ class View(SlotFacts):
         memory = self._memory_left.get(0 if present else instant_us)
         if memory is not None:
             return memory
-        left = array("q", self.free_memory_mb)  # numpy reads it as it is; a list of 400 nodes takes it 12 us each time
-        for running in () if present else self._gone_by(instant_us):
+        # Of the instants before, the last one that is known: those that are asked for while an earliest place is sought are near.
+        since_us = max([at_us for at_us in self._memory_left if at_us < instant_us], default=0)
+        # numpy reads it as it is; a list of 400 nodes takes it 12 us each time
+        left = array("q", self._memory_left[since_us] if since_us else self.free_memory_mb)
+        for running in () if present else self._gone_by(instant_us, since_us):
             memory_mb = running.job.memory_mb
             for first, count, _, processes in running.runs if memory_mb else ():
                 for node in range(first, first + count):
@@ -577,13 +583,14 @@ class View(SlotFacts):
         self._memory_left[0 if present else instant_us] = left
         return left
 
-    def _gone_by(self, at_us: int) -> Iterator[Running]:
-        """Yield the jobs on nodes that are expected to have ended by a later instant."""
-        jobs = self.running
-        soonest_us = self.now_us + 1
-        for end_us, job_id in self.releases:
-            if max(end_us, soonest_us) > at_us:
-                break
+    def _gone_by(self, at_us: int, since_us: int = 0) -> Iterator[Running]:
+        """Yield the jobs on nodes that are expected to have ended by a later instant, and not yet by ``since_us``, later too or 0."""
+        jobs, releases = self.running, self.releases
+        begin = bisect_right(releases, since_us, key=_instant) if since_us else 0
+        end = (
+            bisect_right(releases, at_us, key=_instant) if at_us > self.now_us else 0
+        )  # what is overdue ends in a microsecond
+        for _, job_id in releases[begin:end]:
             running = jobs[job_id]
             if not running.on_disk:
                 yield running
