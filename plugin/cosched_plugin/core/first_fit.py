@@ -65,9 +65,8 @@ class NodeColumns:
 # The candidates of a pass are tried on the same few sets; 64 of 400 nodes with 128 threads are .7 MB. To find a set of 128 layers by
 # what is in it takes as long as to find a place in it, so those that were found last are known by themselves, too.
 _equal_columns = lru_cache(64)(NodeColumns)
-_known: dict[
-    tuple[int, int], tuple[Layers, NodeColumns]
-] = {}  # by `id` of a set that is kept here, and the number of nodes
+# By `id` of a set that is kept here, and the number of nodes:
+_known: dict[tuple[int, int], tuple[Layers, NodeColumns]] = {}
 
 
 def _columns(layers: Layers, nodes: int) -> NodeColumns:

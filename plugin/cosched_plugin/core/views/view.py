@@ -587,9 +587,8 @@ class View(SlotFacts):
         """Yield the jobs on nodes that are expected to have ended by a later instant, and not yet by ``since_us``, later too or 0."""
         jobs, releases = self.running, self.releases
         begin = bisect_right(releases, since_us, key=_instant) if since_us else 0
-        end = (
-            bisect_right(releases, at_us, key=_instant) if at_us > self.now_us else 0
-        )  # what is overdue ends in a microsecond
+        # What is overdue ends in a microsecond.
+        end = bisect_right(releases, at_us, key=_instant) if at_us > self.now_us else 0
         for _, job_id in releases[begin:end]:
             running = jobs[job_id]
             if not running.on_disk:
