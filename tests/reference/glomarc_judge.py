@@ -121,6 +121,8 @@ def _places(record: Record, stay: Stay, shapes: Sequence[NodeClass]) -> dict[int
             assert len(on_cpu) >= processes, (
                 f"{who}: {processes} processes on {len(on_cpu)} CPUs of node {node}, which has {shape.sockets}"
             )
+        may = not spec.eligible or any(first <= node < first + count for first, count in spec.eligible)
+        assert may, f"{who}: on node {node}, which it may not have"
     placed = sum(one.processes for one in places.values())
     assert placed == spec.processes, f"{who}: {placed} processes placed, of {spec.processes}"
     return places
@@ -186,8 +188,32 @@ def _check_node(
             met[spec.id, stay.start_us].append((node, other.job.spec.id, stay.start_us, until_us))
             met[other.job.spec.id, others_stay.start_us].append((node, spec.id, stay.start_us, until_us))
         present.append((record, stay, place))
+        _check_amounts(who, shape, present)
         assert len(present) <= jobs_per_node, f"{who}: more than {jobs_per_node} jobs"
     return met
+
+
+def _check_amounts(who: str, shape: NodeClass, present: Sequence[tuple[Record, Stay, _Place]]) -> None:
+    """Check that the jobs on a node have no more memory than it has, and of nothing that is counted more."""
+    memory_mb = sum(place.processes * record.job.spec.memory_mb for record, _, place in present)
+    assert memory_mb <= shape.memory_mb or not memory_mb, f"{who}: {memory_mb} MiB"
+    taken: defaultdict[str, int] = defaultdict(int)
+    for record, _, _ in present:
+        for name, amount in record.job.spec.resources:
+            taken[name] += amount
+    there = dict(shape.resources)
+    for name, amount in taken.items():
+        assert amount <= there.get(name, 0), f"{who}: {amount} {name}"
+
+
+def _check_licences(lives: Sequence[_Life], licences: Mapping[str, int]) -> None:
+    """Check that the jobs on nodes never have more licences than there are."""
+    stays = [(stay, life.record.job.spec) for life in lives for stay in life.stays]
+    for now, _ in stays:
+        there = [spec for stay, spec in stays if stay.start_us <= now.start_us < stay.end_us]
+        for name in {name for spec in there for name, _ in spec.licences}:
+            taken = sum(dict(spec.licences).get(name, 0) for spec in there)
+            assert taken <= licences.get(name, 0), f"at {now.start_us} us: {taken} licences {name}"
 
 
 def own_factor(self_slowdown: tuple[int, int] | None, cpus: int, cores: int) -> Fraction:
@@ -258,6 +284,7 @@ def check_schedule(
     ended_early: Mapping[int, str] | None = None,
     jobs_per_node: int = 2,
     short_alone: bool = True,
+    licences: Mapping[str, int] | None = None,
     tolerance_us: int = 3,
 ) -> None:
     """Raise AssertionError unless the schedule is possible and every job did exactly its work.
@@ -266,7 +293,8 @@ def check_schedule(
     (``short_alone``). If a job has no more processes on a node than the node has CPUs, each has a CPU of its own. A job's stays
     are all on the same threads, and it makes no progress in the first ``resume_us`` of each but the first, though it slows
     others. All jobs complete, except those of ``ended_early``, which maps them to their end states. A job that loses a node
-    (``down``), also while it is on disk, starts again.
+    (``down``), also while it is on disk, starts again. Jobs are on nodes that they may have, with no more memory and no more of what
+    is counted, on each node and of ``licences``, than there is.
 
     ``cos(job, other)``: the slowdown of job beside other, by ids. ``class_bounds_us``: longest estimates of short and
     medium jobs; None: all jobs are of one class. ``calendar``: slices in order, with gaps or without, in which every
@@ -302,6 +330,7 @@ def check_schedule(
         here = _check_node(node, shapes[node], on_node[node], of_class, jobs_per_node, short_alone)
         for key, meetings in here.items():
             met[key] += meetings
+    _check_licences(lives, licences or {})
     if calendar is not None:
         _check_slices(lives, calendar, class_of)
 

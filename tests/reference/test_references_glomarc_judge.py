@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from fractions import Fraction
 from math import ceil
 from random import Random
@@ -70,6 +71,33 @@ def moved(job: JobRecord, stay: int, **changes: Any) -> JobRecord:
 
 def respecified(job: JobRecord, **changes: Any) -> JobRecord:
     return job._replace(job=job.job._replace(spec=job.job.spec._replace(**changes)))
+
+
+def with_amounts(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[JobRecord]:
+    """Return the schedule where the two jobs that share node 0 ask for more."""
+    return [respecified(JOB_1, **first), respecified(JOB_2, **second), JOB_3]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wrong"),
+    [
+        ({"eligible": ((0, 2),)}, {"eligible": ((2, 1), (0, 1))}, ""),
+        ({"eligible": ((0, 1), (2, 1))}, {}, "on node 1, which it may not have"),
+        ({"memory_mb": 40}, {"memory_mb": 10}, ""),
+        ({"memory_mb": 40}, {"memory_mb": 11}, "102 MiB"),
+        ({"resources": (("gpu", 3),)}, {"resources": (("gpu", 1),)}, ""),
+        ({"resources": (("gpu", 3),)}, {"resources": (("gpu", 2),)}, "5 gpu"),
+        ({"licences": (("solver", 1),)}, {"licences": (("solver", 1),)}, ""),
+        ({"licences": (("solver", 2),)}, {"licences": (("solver", 1),)}, "3 licences solver"),
+    ],
+)
+def test_jobs_have_nodes_of_their_sets_and_no_more_than_there_is(
+    first: Mapping[str, Any], second: Mapping[str, Any], wrong: str
+) -> None:
+    machine = [MACHINE[0]._replace(memory_mb=100, resources=(("gpu", 4),))]
+    rules = {"calendar": SLICES, "licences": {"solver": 2}}
+    with pytest.raises(AssertionError, match=wrong) if wrong else nullcontext():
+        check_schedule(with_amounts(first, second), machine, table(COS), RESUME_US, **rules)  # type: ignore[arg-type]
 
 
 def test_a_right_schedule_passes() -> None:

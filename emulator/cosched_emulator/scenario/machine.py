@@ -21,6 +21,7 @@ from cosched_hwmodel.topology import (
     preset_names,
 )
 from cosched_hwmodel.units import amounts_of
+from cosched_plugin.common.allocation import kinds_of
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import Amounts, CacheLevel, NodeClass, NodeHardware
 
@@ -68,6 +69,11 @@ def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> B
 def cores_of(classes: Iterable[NodeClass]) -> int:
     """Return the number of cores of a machine. A second hardware thread of a core is not a second processor."""
     return sum(item.nodes * item.cores for item in classes)
+
+
+def most_alike(classes: Iterable[NodeClass]) -> int:
+    """Return the number of cores of the nodes that are alike, of the kind with most."""
+    return max(item.cores * nodes.bit_count() for item, nodes in kinds_of(classes))
 
 
 def _classes(cluster: ClusterSection, log_processors: int | None) -> _Classes:

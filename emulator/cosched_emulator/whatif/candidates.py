@@ -21,6 +21,7 @@ class Candidate:
     shares: bool = False  # nodes are shared by its decision; else it has the present policy's shape
     lever: bool = False  # it changes the site (`levers`)
     lacks: str = ""  # why the site has no such lever
+    alike: bool = False  # it gives a job nodes that are alike
 
 
 CANDIDATES: Final = (
@@ -30,9 +31,11 @@ CANDIDATES: Final = (
     Candidate(GUESTS, "EASY, pending jobs as guests of longer running ones", shares=True),
     Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
     Candidate("symbiosis", "the shortest first, beside several running ones at once", shares=True),
-    Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True),
+    Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True, alike=True),
     Candidate("lct", "LessConsume Threshold of the RUA paper", BANDWIDTH, shares=True),
-    Candidate("co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True),
+    Candidate(
+        "co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True, alike=True
+    ),
 )
 
 

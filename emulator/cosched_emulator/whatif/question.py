@@ -14,7 +14,7 @@ from typing import Any, Final
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import SHAPE
 from cosched_emulator.results.files.run_folder import part_name
-from cosched_emulator.scenario.machine import build_machine, cores_of
+from cosched_emulator.scenario.machine import build_machine, cores_of, most_alike
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.scenario_jobs import read_log
 from cosched_emulator.studies.cells import Plan, make_plan, merged
@@ -198,7 +198,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     notes += _by_chance(question, hardware)
     sections = {**base, "cluster": hardware[FORMULA]["cluster"], "script": question.site.get("script", ())}
     levers = [*levers_of(Site(sections, said, folder, by_priority=_by_priority(question)))]
-    reasons = [(one, _why_not(one, question, hardware)) for one in CANDIDATES]
+    reasons = [(one, _why_not(one, question, log, hardware)) for one in CANDIDATES]
     reasons += [(one, one.lacks) for one, _ in levers]
     return Prepared(
         question,
@@ -334,7 +334,7 @@ def _by_priority(question: Question) -> bool:
     return part_name(question.present.settings, "order") == "multifactor"
 
 
-def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> str:
+def _why_not(candidate: Candidate, question: Question, log: Workload, hardware: Mapping[str, Mapping[str, Any]]) -> str:
     """Return why a policy cannot be run; empty if it can."""
     if not candidate.shares and choose(candidate.policy, question.of_others).settings == question.present.settings:
         return "it is the present policy"
@@ -343,9 +343,11 @@ def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Ma
     classes = _machine(hardware[candidate.contention])
     if candidate.shares and candidate.contention == FORMULA and any(item.threads_per_core < 2 for item in classes):
         return "nodes have one hardware thread a core, and the formula is about two"
-    if candidate.contention == PAIRS and (len(classes) > 1 or classes[0].cores < 2):
-        return "it needs nodes that are all alike, with two cores or more"
-    return "it needs nodes that are all alike" if candidate.policy == "glts" and len(classes) > 1 else ""
+    if candidate.contention == PAIRS and all(item.cores < 2 for item in classes):
+        return "it needs nodes with two cores or more"
+    if candidate.alike and int(columns_of(log.jobs).processes.array.max()) > most_alike(classes):
+        return "it gives a job nodes that are alike, and a job of the log is larger than these"
+    return ""
 
 
 def _other_programs(

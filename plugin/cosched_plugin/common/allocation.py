@@ -209,6 +209,18 @@ class Counts:
         return nodes
 
 
+def kinds_of(classes: Iterable[NodeClass]) -> list[tuple[NodeClass, NodeSet]]:
+    """Return the nodes of a machine by kind: alike are those with as many CPUs, cores and hardware threads, and as much memory."""
+    kinds: dict[tuple[int, ...], tuple[NodeClass, NodeSet]] = {}
+    first = 0
+    for item in classes:
+        alike = (item.sockets, item.cores_per_socket, item.threads_per_core, item.memory_mb)
+        one, others = kinds.get(alike, (item, 0))
+        kinds[alike] = (one, NodeSet(others | ((1 << item.nodes) - 1) << first))
+        first += item.nodes
+    return [*kinds.values()]
+
+
 class Machine:
     """The nodes of a welcome: numbers, threads and capacities. Does not change while a session lasts."""
 

@@ -239,7 +239,9 @@ class Footprint(NamedTuple):
 
 
 class NodePlacement(Placement, Protocol):
-    """A placement that gives every job whole nodes; their number does not depend on which they are. Provides `needs.FOOTPRINTS`.
+    """A placement that gives every job whole nodes; their number does not depend on which of its `home` they are.
+
+    Provides `needs.FOOTPRINTS`.
 
     A protocol, although one placement here has it: groups and fairness work with a site's own as well.
     """
@@ -251,6 +253,10 @@ class NodePlacement(Placement, Protocol):
     @abstractmethod
     def footprint(self, job: JobSpec, view: View) -> Footprint | None:
         """Return what the job takes when it is alone on its nodes; None if the whole machine does not hold it."""
+
+    def home(self, job: JobSpec, view: View) -> NodeSet:
+        """Return the nodes of which the job gets as many as its footprint has; by default, those that it may have."""
+        return view.machine.eligible(job)
 
     @abstractmethod
     def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:

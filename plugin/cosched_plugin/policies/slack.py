@@ -12,8 +12,8 @@ from itertools import chain
 from typing import ClassVar, Final
 
 from cosched_plugin import api
-from cosched_plugin.policies.planning.profile import NodeProfile, start_of
-from cosched_plugin.policies.planning.reservation import class_of_all
+from cosched_plugin.policies.planning.placed_profile import node_profile
+from cosched_plugin.policies.planning.profile import start_of
 
 NOTE: Final = "response"
 
@@ -43,10 +43,6 @@ class Slack(api.Fairness):
     def __init__(self, *, factor: float = 1.5, adjust: float = 0.75) -> None:
         self.factor = factor
         self.adjust = adjust
-
-    def check(self, view: api.View) -> None:
-        """Raise MachineError for a machine whose nodes differ: expected ends are computed from numbers of nodes."""
-        class_of_all(view)
 
     def limit(self, matching: api.Matching) -> api.Matching:
         """Return the matching, restricted by this limit."""
@@ -187,7 +183,7 @@ def expected_ends(
 
     ``occupancies``: further decisions, treated as carried out. Jobs that the machine does not hold are left out.
     """
-    profile = NodeProfile(api.whole_nodes(view), placement, occupancies)
+    profile = node_profile(api.whole_nodes(view), placement, occupancies)
     for job in jobs:
         promise = profile.earliest(job)
         if promise is not None:

@@ -132,8 +132,6 @@ class Classes(api.Slices):
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.DISK})
     protocol_features: ClassVar[api.Needs] = frozenset({"notes", "wakes", "suspend", "disk"})
-    # A job that comes back takes no count of what was taken meanwhile
-    ignores: ClassVar[api.Needs] = frozenset({api.COUNTABLE})
 
     def __init__(
         self,

@@ -491,10 +491,15 @@ def test_a_site_of_nodes_that_differ_is_asked_with_what_was_guessed_of_it(tmp_pa
     file = tmp_path / "site" / "machine.toml"
     file.write_text(file.read_text().replace('x1"', 'x2"'))
     shared = prepare_question(Question(sections, policy), tmp_path / "out")
-    assert {one.policy for one in shared.candidates if one.shares} == {"guests", "lomarc-r", "symbiosis"}
+    assert {one.policy for one in shared.candidates if one.shares} == {"guests", "lomarc-r", "symbiosis", "glts"}
     site = {**shared.base, **shared.hardware[FORMULA]}
     site["workload"] = {**shared.base["workload"], **shared.hardware[FORMULA]["workload"], "jobs": 100}
-    assert not simulate({**site, "results": {}}, "lomarc-r").unfinished
+    for name in ("lomarc-r", "glts"):
+        assert not simulate({**site, "results": {}}, name).unfinished
+    file.write_text(file.read_text().replace('128x2"', '64x2"').replace('16x2"', '8x2"'))  # 72 cores are alike
+    smaller = prepare_question(Question(sections, policy), tmp_path / "out")
+    reasons = {one.policy: reason for one, reason in smaller.left_out}
+    assert reasons["glts"] == "it gives a job nodes that are alike, and a job of the log is larger than these"
 
 
 def test_two_logs_and_a_window_in_the_site_file_are_refused(tmp_path: Path, commands: Commands) -> None:

@@ -50,12 +50,17 @@ def table(name: str) -> dict[int, list[int]]:
     return {row[0]: row for row in rows}
 
 
-def waits(tmp_path: Path, jobs: int | None, *, check: bool) -> Waits:
-    """Import the site with all of its facts, and simulate its first jobs; all of them with None."""
+def imported(tmp_path: Path) -> Path:
+    """Import the site with all of its facts; return its scenario."""
     facts = tuple([str(SITE / f"{name}.txt") for name in FACTS])
     import_dump(str(SITE / "sacct.txt.gz"), tmp_path / "site", ImportOptions(facts=facts))
+    return tmp_path / "site" / "scenario.toml"
+
+
+def waits(tmp_path: Path, jobs: int | None, *, check: bool) -> Waits:
+    """Simulate the first jobs of the site; all of them with None."""
     overrides = {} if jobs is None else {"workload": {"jobs": jobs}}
-    ran = simulate(tmp_path / "site" / "scenario.toml", overrides=overrides)
+    ran = simulate(imported(tmp_path), overrides=overrides)
     if check:
         check_site(ran.prepared, ran.records)
     found = {
@@ -73,6 +78,17 @@ def test_the_first_jobs_wait_as_they_did_and_no_rule_is_broken(tmp_path: Path) -
     real, simulated = found.means()
     assert simulated == pytest.approx(real, rel=0.1)
     assert found.correlation() > 0.95
+
+
+@pytest.mark.parametrize("policy", ["ssp", "glts", "co-execution-easy"])
+def test_policies_that_divide_nodes_which_are_alike_break_no_rule_on_nodes_that_differ(
+    tmp_path: Path, policy: str
+) -> None:
+    """Two kinds of nodes, of which one has GPUs; three partitions, of which one has both kinds."""
+    overrides = {"workload": {"jobs": 6_000}, "truth": {"contention": "statistical"}}
+    ran = simulate(imported(tmp_path), policy, overrides=overrides)
+    assert not ran.unfinished
+    assert check_site(ran.prepared, ran.records) >= 6_000
 
 
 def test_all_jobs_wait_as_they_did_in_every_class(tmp_path: Path) -> None:

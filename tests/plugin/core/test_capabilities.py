@@ -140,7 +140,7 @@ def test_layouts_may_be_uneven_and_a_manager_may_make_even_ones_only() -> None:
     ("policy", "job", "reason"),
     [
         ("batch-contiguous", m.JobSpec(1, 0, 1, 60, licences=(("solver", 1),)), "asks for countable resources"),
-        ("co-execution", m.JobSpec(1, 0, 1, 60, resources=(("gpu", 1),)), "asks for countable resources"),
+        ("coscheduling", m.JobSpec(1, 0, 1, 60, resources=(("gpu", 1),)), "asks for countable resources"),
         ("batch-contiguous", m.JobSpec(1, 0, 1, 60, eligible=((0, 1),)), "asks for eligible nodes"),
     ],
 )

@@ -33,6 +33,7 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
@@ -153,7 +154,7 @@ def test_a_class_decides_in_its_slice_as_if_it_were_alone(policy: str) -> None:
     for seed in range(3):
         random = Random(f"alone {seed}")
         jobs = draw_jobs(random, 50, 6, gap_s=random.choice((300, 700)), over=seed % 2 == 1)
-        manager = truth_of(nodes_of(6, swap_mb=PLENTY_MB), jobs)
+        manager = truth_of(Machine([nodes_of(6, swap_mb=PLENTY_MB)]), jobs)
         alone = Alone(policy, manager)
         script = []
         if seed == 2:

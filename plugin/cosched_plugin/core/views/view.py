@@ -145,12 +145,17 @@ class View(SlotFacts):
     @property
     def licences(self) -> Mapping[str, int]:
         """Return how many are left of each countable resource of the whole cluster."""
-        return self._state.pool.counts.licences
+        return self._counts_now().licences
+
+    @property
+    def licences_elsewhere(self) -> Mapping[str, int]:
+        """Return how many of each jobs have that only other views show: as nodes closed to this view, free at the next instant."""
+        return {}
 
     @property
     def free_resources(self) -> Mapping[str, Sequence[int]]:
         """Return how many are left of each countable resource on each node."""
-        return self._state.pool.counts.resources
+        return self._counts_now().resources
 
     @property
     def asked(self) -> frozenset[str]:
@@ -216,20 +221,29 @@ class View(SlotFacts):
 
     def counts_at(self, at_us: int | None = None) -> Counts:
         """Return what is left of countable resources at an instant (None: now), by the running jobs; it must not be changed."""
-        state = self._state
+        now = self._counts_now()
         if at_us is None or at_us <= self.now_us:
-            return state.pool.counts
+            return now
         self._forget_what_was_left()
         counts = self._left.get(at_us)
         if counts is None:
-            counts = self._left[at_us] = Counts(state.pool.counts.resources, state.pool.counts.licences)
+            counts = self._left[at_us] = Counts(now.resources, now.licences)
+            for name, amount in self.licences_elsewhere.items():
+                counts.licences[name] += amount
             for running in self._gone_by(at_us):
                 counts.count(running.job, running.runs, 1)
         return counts
 
+    def _counts_now(self) -> Counts:
+        return self._state.pool.counts
+
     def never(self, job: JobSpec) -> bool:
         """Tell whether ``job`` cannot be put on this machine, empty and with all nodes in service; managers refuse such jobs."""
         return False
+
+    def holds(self, running: Running) -> bool:
+        """Tell whether a started job has memory and amounts now that others may take once it ends: on disk it has none."""
+        return not running.on_disk
 
     def claim(self, runs: tuple[Run, ...]) -> Layers:
         """Return the free threads that no other job can take once a job is on ``runs``."""
@@ -584,14 +598,14 @@ class View(SlotFacts):
         return left
 
     def _gone_by(self, at_us: int, since_us: int = 0) -> Iterator[Running]:
-        """Yield the jobs on nodes that are expected to have ended by a later instant, and not yet by ``since_us``, later too or 0."""
+        """Yield the jobs that `holds` and that are expected to have ended by a later instant; not yet by ``since_us``, later too or 0."""
         jobs, releases = self.running, self.releases
         begin = bisect_right(releases, since_us, key=_instant) if since_us else 0
         # What is overdue ends in a microsecond.
         end = bisect_right(releases, at_us, key=_instant) if at_us > self.now_us else 0
         for _, job_id in releases[begin:end]:
             running = jobs[job_id]
-            if not running.on_disk:
+            if self.holds(running):
                 yield running
 
     def _forget_what_was_left(self) -> None:

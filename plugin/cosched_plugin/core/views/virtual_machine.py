@@ -9,11 +9,12 @@ The layer of time slices sets the clock, and the nodes on which jobs of the clas
 
 from __future__ import annotations
 
+from collections import Counter as CountedNames
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, each_node, size
+from cosched_plugin.common.allocation import Counts, Layers, each_node, size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
 from cosched_plugin.ledger.running import Ended, Running
@@ -25,6 +26,9 @@ class VirtualMachine(WholeNodesView):
 
     __slots__ = (
         "_above_us",
+        "_counts",
+        "_counts_key",
+        "_elsewhere",
         "_held",
         "_held_at",
         "_jobs",
@@ -57,6 +61,9 @@ class VirtualMachine(WholeNodesView):
         self._queue_key: object = None
         self._occupancies: list[Occupancy] = []
         self._occupancies_key: object = None
+        self._counts: Counts | None = None
+        self._counts_key = -1
+        self._elsewhere: Mapping[str, int] = {}
 
     # Must be called before the policy of this class is asked, in every batch, and again after anything that may have changed which
     # nodes the class may use: until then the view has the clock and the nodes of its last turn.
@@ -182,19 +189,41 @@ class VirtualMachine(WholeNodesView):
                 memory[node] -= processes * running.job.memory_mb
         return memory
 
-    def memory_at(self, instant_us: int) -> Sequence[int]:
-        """Return the memory of each node that no job of the class will hold at a later instant, by the running jobs."""
-        memory = list(self.free_memory_mb)
-        for running in self.running.values():
-            if running.job.memory_mb and self.expected_end(running) <= instant_us:
-                for node, processes in each_node(running.runs):
-                    memory[node] += processes * running.job.memory_mb
-        return memory
+    def holds(self, running: Running) -> bool:
+        """Return True: other jobs of the class find neither memory nor amounts of a job on disk."""
+        return True
+
+    @property
+    def licences_elsewhere(self) -> Mapping[str, int]:
+        """Return how many of each countable resource of the whole cluster jobs of other classes have."""
+        self._counts_now()
+        return self._elsewhere
+
+    # Jobs of other classes leave a node before one of this class starts there, and the nodes of a class on disk are its own. Licences
+    # are of all classes: a job keeps them on disk, so that it can always come back.
+    def _counts_now(self) -> Counts:
+        pool, version = self._state.pool, self._state.version
+        if not pool.counted:
+            return pool.counts
+        if self._counts is None or self._counts_key != version:
+            machine, own = self._state.machine, self._nodes_now()
+            self._counts_key, self._counts = version, Counts(machine.resources, machine.licences)
+            elsewhere = CountedNames[str]()
+            for job_id, running in self._state.running.items():
+                if job_id in own:
+                    self._counts.count(running.job, running.runs, -1)
+                else:
+                    elsewhere.update(dict(running.job.licences))
+            self._elsewhere = elsewhere
+            for name, amount in elsewhere.items():
+                self._counts.licences[name] = self._counts.licences.get(name, 0) - amount
+        return self._counts
 
     def steps(self, besides: Sequence[Occupancy] = ()) -> list[tuple[int, NodeSet]]:
         """Return (instant, free nodes from then on), ascending: nodes closed to the class now are open at the next."""
         closed = NodeSet(self._state.pool.up & ~self._open)
-        return super().steps([*besides, Occupancy(self._virtual_us + 1, 0, closed)] if closed else besides)
+        later = closed or self.licences_elsewhere
+        return super().steps([*besides, Occupancy(self._virtual_us + 1, 0, closed)] if later else besides)
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
         """Return the first later instant of the class's time from which ``threads`` threads are free, and the number of extra ones."""

@@ -33,6 +33,7 @@ class WholeNodesView(View):
 
     __slots__ = (
         "_alike",
+        "_counted_by",
         "_counts_threads",
         "_empty_nodes",
         "_free",
@@ -53,6 +54,7 @@ class WholeNodesView(View):
         classes = view.machine.classes
         # With one core each a number of threads decides what fits.
         self._counts_threads = not view.machine.filled and all(item.cores == 1 for item in classes)
+        self._counted_by: tuple[int, bool] = (-1, False)  # `counts_nodes` at a version of the state
         # Cores of each node, where all nodes have as many; else 0.
         self._alike = classes[0].cores if len(classes) == 1 else 0
 
@@ -65,6 +67,21 @@ class WholeNodesView(View):
     def counts(self) -> bool:
         """Tell that a number of free threads decides what fits only where nodes have one core each."""
         return self._counts_threads
+
+    @property
+    def counts_nodes(self) -> bool:
+        """Tell whether a number of nodes decides what fits: they are alike, and no job asks for certain ones, or for amounts.
+
+        Jobs that have been started count, too: a start does not change how the next pass plans.
+        """
+        if len(self.machine.classes) > 1 or self.asked:
+            return False
+        version = self._state.version
+        if self._counted_by[0] != version:
+            jobs = [running.job for running in self._state.running.values()]
+            named = any(job.eligible or job.resources or job.licences for job in jobs)
+            self._counted_by = (version, not named)
+        return self._counted_by[1]
 
     @property
     def cores_per_node(self) -> int:

@@ -30,12 +30,11 @@ import numpy as np
 
 from cosched_plugin import api
 from cosched_plugin.policies.backfilling.compression import CountedJobs, MovableJobs, QueueColumns, TurnBudget
-from cosched_plugin.policies.planning.placed_profile import PlacedProfile
+from cosched_plugin.policies.planning.placed_profile import PlacedProfile, node_profile
 from cosched_plugin.policies.planning.profile import (
     Change,
     CountProfile,
     FullNodeProfile,
-    NodeProfile,
     Profile,
     Promise,
     Promises,
@@ -487,7 +486,7 @@ def _profile_maker(
     """Return the maker of a profile of what running jobs leave free: the simplest kind that is exact."""
     view, placement = context.view, context.placement
     if api.FOOTPRINTS in placement.provides:
-        return partial(NodeProfile, api.whole_nodes(view), context.footprints)
+        return partial(node_profile, api.whole_nodes(view), context.footprints)
     if placement.counts:
         if view.counts and _are_plain(pending, view, last, CountProfile):
             return partial(CountProfile, view, placement)

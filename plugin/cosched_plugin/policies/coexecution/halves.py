@@ -12,7 +12,7 @@ from math import inf
 from typing import ClassVar, Final, NamedTuple, cast
 
 from cosched_plugin import api
-from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
+from cosched_plugin.policies.placement.spread import Kind, Kinds, NodeHalves, limit_beside
 from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
 
 # What a site believes of spread jobs: run times over those of the same jobs alone on all cores of their nodes (compact).
@@ -62,17 +62,25 @@ class OpenNodes(NamedTuple):
     empty: api.NodeSet
     tenants: Sequence[Tenant]  # those with an open half beside them, by job
 
+    def within(self, nodes: api.NodeSet) -> OpenNodes:
+        """Return those of them that are among these nodes."""
+        tenants = [
+            tenant._replace(lower=api.NodeSet(tenant.lower & nodes), upper=api.NodeSet(tenant.upper & nodes))
+            for tenant in self.tenants
+            if (tenant.lower | tenant.upper) & nodes
+        ]
+        return OpenNodes(api.NodeSet(self.empty & nodes), tenants)
+
 
 class Sides:
-    """The hardware threads of the two halves of a node."""
+    """The hardware threads of the two halves of each node of a kind."""
 
-    __slots__ = ("_known", "_lower", "_masks", "_nodes", "_upper", "halves")
+    __slots__ = ("_known", "_lower", "_masks", "_upper", "halves", "nodes")
 
-    def __init__(self, halves: NodeHalves) -> None:
-        self.halves = halves
-        # Caches: the nodes that were open last, the nodes of running jobs, and the threads of processes on a half.
+    def __init__(self, kind: Kind) -> None:
+        self.halves, self.nodes = halves, _ = kind
+        # Caches: the nodes that were open last, and the threads of processes on a half.
         self._known: tuple[api.View, int, int, api.Layers, OpenNodes] | None = None
-        self._nodes: dict[int, tuple[Sequence[api.Run], api.NodeSet]] = {}
         self._masks: dict[tuple[int, bool], api.ThreadMask] = {}
         cores, whole = halves.cores, halves.whole
         threads = range(halves.node.threads)
@@ -103,24 +111,26 @@ class Sides:
     def _find(self, snapshot: api.Snapshot, planned: Sequence[api.Offer]) -> OpenNodes:
         view, at_us, free = snapshot.view, snapshot.at_us, snapshot.free
         closed = _of_other_slots(view, at_us)
-        empty = api.NodeSet(_all_of(free, range(len(free))) & ~closed)
+        there = self.nodes & ~closed
+        empty = api.NodeSet(_all_of(free, range(self.halves.node.threads)) & there)
         if not self.halves.half:
             return OpenNodes(empty, ())
-        lower = api.NodeSet(_all_of(free, self._lower) & ~(empty | closed))
-        upper = api.NodeSet(_all_of(free, self._upper) & ~(empty | closed))
+        lower = api.NodeSet(_all_of(free, self._lower) & there & ~empty)
+        upper = api.NodeSet(_all_of(free, self._upper) & there & ~empty)
         if not (lower or upper):
             return OpenNodes(empty, ())
         present = [each for each in view.running.values() if at_us == view.now_us or view.expected_end(each) > at_us]
         taken = twice = 0
+        nodes_of = view.nodes_by_job
         for running in present:
-            nodes = 0 if running.on_disk else self.nodes_of(running)
+            nodes = 0 if running.on_disk else nodes_of[running.job.id]
             taken, twice = taken | nodes, twice | (taken & nodes)
         # Where a manager has put two jobs on one half, the other half stays closed: a job there has one neighbour on a node.
         lower, upper = api.NodeSet(lower & ~twice), api.NodeSet(upper & ~twice)
         here = {running.job.id for running in present}
         tenants = []
         for running in running_tenants(view):
-            nodes = self.nodes_of(running)
+            nodes = nodes_of[running.job.id]
             if running.job.id in here and (lower | upper) & nodes:
                 tenants.append(_tenant(running.job, running.runs, ratio_of(running, view), (lower, upper), nodes))
         for offer in planned:
@@ -128,15 +138,6 @@ class Sides:
             if (lower | upper) & nodes and offer.end_us > at_us and self.is_spread(offer.runs):
                 tenants.append(_tenant(offer.job, offer.runs, offer.factor, (lower, upper), nodes))
         return OpenNodes(empty, tenants)
-
-    def nodes_of(self, running: api.Running) -> api.NodeSet:
-        """Return the nodes of a running job."""
-        known = self._nodes.get(running.job.id)
-        if known is None or known[0] is not running.runs:
-            if len(self._nodes) > 10_000:
-                self._nodes.clear()
-            known = self._nodes[running.job.id] = (running.runs, api.nodes_of(running.runs))
-        return known[1]
 
     def is_spread(self, runs: Sequence[api.Run]) -> bool:
         """Tell whether a job leaves a half of each of its nodes to others."""
@@ -195,6 +196,15 @@ class Place(NamedTuple):
     compact: bool
 
 
+class _Home(NamedTuple):
+    """The nodes of which a job gets some, all of one kind, and how many it takes."""
+
+    sides: Sides
+    nodes: api.NodeSet
+    whole: int  # compact; 0: not at all
+    spread: int
+
+
 class _Neighbour(NamedTuple):
     """A tenant beside which a job may run."""
 
@@ -213,28 +223,26 @@ class Halves(api.Placement):
 
     needs: ClassVar[api.Needs] = frozenset({api.THREADS})
     provides: ClassVar[api.Needs] = frozenset({api.HALVES})
-    ignores: ClassVar[api.Needs] = api.EVERYTHING
+    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS})
     shortens: ClassVar[bool] = True  # a spread job often takes less than its estimate
 
     def __init__(self, *, compact: bool = True, share: bool = True, max_slowdown: float = 1.05) -> None:
         self._compact = compact
         self._share = share
         self._most = max_slowdown
-        self._sides: Sides | None = None
-
-    def sides(self, view: api.View) -> Sides:
-        """Return how nodes are divided; MachineError for a machine whose nodes differ."""
-        if self._sides is None or self._sides.halves.node is not view.machine.classes[0]:
-            self._sides = Sides(NodeHalves(view))
-        return self._sides
-
-    def check(self, view: api.View) -> None:
-        """Raise MachineError for a machine whose nodes differ."""
-        self.sides(view)
+        # Caches: the kinds of nodes, the halves of each, and the homes of jobs.
+        self._kinds: Kinds | None = None
+        self._sides: dict[NodeHalves, Sides] = {}
+        self._homes: dict[int, tuple[api.JobSpec, _Home | None]] = {}
 
     def never(self, job: api.JobSpec, view: api.View) -> bool:
-        """Tell whether the empty machine does not hold ``job``, neither compact nor spread."""
-        return self._nodes(job, view) is None
+        """Tell whether no kind of node of the empty machine holds ``job``, neither compact nor spread."""
+        return self._home(job, view) is None
+
+    def is_spread(self, runs: Sequence[api.Run], view: api.View) -> bool:
+        """Tell whether a job on nodes of one kind leaves a half of each to others."""
+        halves = self._kinds_of(view).of_node(runs[0].first)
+        return self._sides[halves].is_spread(runs)
 
     def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job's place with the best gain, or None if it has none at that instant."""
@@ -242,9 +250,23 @@ class Halves(api.Placement):
 
     def offer_among(self, job: api.JobSpec, snapshot: api.Snapshot, planned: Sequence[api.Offer]) -> api.Offer | None:
         """Return the same with ``planned`` jobs among the running ones."""
-        there = self.sides(snapshot.view).open_nodes(snapshot, planned)
+        there = self.open_to(job, snapshot, planned)
         place = self.best(job, there, snapshot.view)
         return None if place is None else self.write_out(place, there, snapshot)
+
+    def open_to(self, job: api.JobSpec, snapshot: api.Snapshot, planned: Sequence[api.Offer] = ()) -> OpenNodes:
+        """Return where the job may start: on nodes of its home with enough of what it takes of amounts."""
+        view = snapshot.view
+        home = self._home(job, view)
+        if home is None:
+            return OpenNodes(api.NodeSet(0), ())
+        there = home.sides.open_nodes(snapshot, planned)
+        nodes = home.nodes
+        if job.resources or job.licences:
+            may = view.open_nodes(job, snapshot.at_us, snapshot.counts)
+            assert may is not None
+            nodes = api.NodeSet(nodes & may)
+        return there if nodes == home.sides.nodes else there.within(nodes)
 
     def earliest(self, job: api.JobSpec, view: api.View) -> api.Offer | None:
         """Return the job's first place as running jobs end; a node that is open to it stays so, hence the search by halving."""
@@ -267,17 +289,17 @@ class Halves(api.Placement):
 
         ``partner``: a pending job that will be beside this one where it gets empty nodes.
         """
-        nodes = self._nodes(job, view)
-        if nodes is None:
+        home = self._home(job, view)
+        if home is None:
             return None
-        whole, spread = nodes
-        work = job.processes / self.sides(view).halves.whole
+        _, _, whole, spread = home
+        work = job.processes / home.sides.halves.whole
         empty = there.empty.bit_count()
         places = []
         if whole and empty >= whole:
             places.append(Place(job, work / (2 * whole), 1.0, (), whole, compact=True))
         if spread:
-            neighbours = self._neighbours(job, there, view, work, spread) if self._share else []
+            neighbours = self._neighbours(job, there, home, work, view.pairs) if self._share else []
             if sum([each.tenant.open for each in neighbours]) + empty >= spread:
                 places.append(_beside(job, neighbours, spread, work, view.pairs))
             if partner is not None and empty >= spread:
@@ -286,23 +308,28 @@ class Halves(api.Placement):
 
     def may_spread_on(self, job: api.JobSpec, empty: int, view: api.View) -> bool:
         """Tell whether so many empty nodes hold the job spread, and another one may be beside it there."""
-        nodes = self._nodes(job, view)
-        return self._share and nodes is not None and 0 < nodes[1] <= empty
+        home = self._home(job, view)
+        return self._share and home is not None and 0 < home.spread <= empty
 
     def partner(self, job: api.JobSpec, pending: Iterable[api.JobSpec], view: api.View) -> api.JobSpec | None:
         """Return the pending job that does most work together with this one; None where none may be beside it."""
         best: api.JobSpec | None = None
-        most = 0.0
+        home = self._home(job, view)
+        assert home is not None
+        most, model = 0.0, view.pairs
+        choosy = len(self._kinds_of(view).all) > 1 or view.asked
         for other in pending:
-            if other.id != job.id:
-                work = self._work_of_two(job, other, view)
+            if other.id != job.id and not (choosy and not self._may_share(job, home, other, view)):
+                work = self._work_of_two(job, other, home.sides.halves, model)
                 if work > most:
                     best, most = other, work
         return best
 
     def write_out(self, place: Place, there: OpenNodes, snapshot: api.Snapshot) -> api.Offer:
         """Return a place among the open nodes of ``snapshot`` as an offer."""
-        job, sides, ratio = place.job, self.sides(snapshot.view), place.ratio
+        home = self._home(place.job, snapshot.view)
+        assert home is not None
+        job, sides, ratio = place.job, home.sides, place.ratio
         if place.compact:
             nodes = api.lowest_threads(there.empty, place.empty)
             runs = sides.halves.runs(job, sides.halves.most(job), nodes)
@@ -313,9 +340,19 @@ class Halves(api.Placement):
         run_us = api.stretch(job.estimate_us, ratio)
         return api.Offer(job, snapshot.at_us, runs, ratio, run_us, limit_beside(job, run_us))
 
-    def _nodes(self, job: api.JobSpec, view: api.View) -> tuple[int, int] | None:
-        """Return how many nodes the job takes compact and spread (0: not at all); None if the empty machine does not hold it."""
-        halves, nodes = self.sides(view).halves, view.machine.nodes
+    def _home(self, job: api.JobSpec, view: api.View) -> _Home | None:
+        """Return the nodes of which a job gets some: of the kind with most of those that it may have; None if no kind holds it."""
+        known = self._homes.get(job.id)
+        if known is None or known[0] is not job:
+            if len(self._homes) > 2 * view.queued + 1000:
+                self._homes.clear()
+            homes = (self._home_on(job, kind) for kind in self._kinds_of(view).open_to(job))
+            known = self._homes[job.id] = (job, next((home for home in homes if home is not None), None))
+        return known[1]
+
+    def _home_on(self, job: api.JobSpec, kind: Kind) -> _Home | None:
+        """Return some nodes of a kind, with how many of these the job takes; None if they do not hold it."""
+        halves, nodes = kind.halves, kind.nodes.bit_count()
         most, shared = halves.most(job), halves.most_shared(job)
         spread = -(-job.processes // shared) if shared else 0
         if spread > nodes:
@@ -323,13 +360,20 @@ class Halves(api.Placement):
         whole = -(-job.processes // most) if most and (self._compact or not spread) else 0
         if whole > nodes or whole == spread:  # a small job leaves half of its node open in either case
             whole = 0
-        return (whole, spread) if whole or spread else None
+        return _Home(self._sides[halves], kind.nodes, whole, spread) if whole or spread else None
+
+    def _kinds_of(self, view: api.View) -> Kinds:
+        if self._kinds is None or self._kinds.machine is not view.machine:
+            self._kinds = Kinds(view.machine)
+            self._homes.clear()
+            self._sides = {kind.halves: Sides(kind) for kind in self._kinds.all}
+        return self._kinds
 
     def _neighbours(
-        self, job: api.JobSpec, there: OpenNodes, view: api.View, work: float, spread: int
+        self, job: api.JobSpec, there: OpenNodes, home: _Home, work: float, model: api.PairModel | None
     ) -> list[_Neighbour]:
         """Return the tenants beside which the job may run, those first with which most work is done."""
-        halves, model = self.sides(view).halves, view.pairs
+        halves, spread = home.sides.halves, home.spread
         found = []
         for tenant in there.tenants:
             if not halves.both(job, halves.most_shared(job), tenant.job, tenant.per_node):
@@ -345,12 +389,25 @@ class Halves(api.Placement):
 
     def _with_partner(self, job: api.JobSpec, partner: api.JobSpec, spread: int, view: api.View) -> Place:
         """Return the job on empty nodes, where a partner will be; the two are worth what they do together."""
-        gain = self._work_of_two(job, partner, view)
+        home = self._home(job, view)
+        assert home is not None
+        gain = self._work_of_two(job, partner, home.sides.halves, view.pairs)
         return Place(job, gain / 2, ratio_alone(job, view.pairs), (), spread, compact=False)
 
-    def _work_of_two(self, job: api.JobSpec, other: api.JobSpec, view: api.View) -> float:
+    def _may_share(self, job: api.JobSpec, home: _Home, other: api.JobSpec, view: api.View) -> bool:
+        """Tell whether two jobs may have the same nodes, with enough on them of what is counted."""
+        its = self._home(other, view)
+        nodes = api.NodeSet(0 if its is None else home.nodes & its.nodes)
+        if not (nodes and job.resources and other.resources):
+            return bool(nodes)
+        machine = view.machine
+        both = job._replace(resources=api.both_amounts(job.resources, other.resources), licences=())
+        return bool(api.Counts(machine.resources, machine.licences).open_to(both, nodes))
+
+    def _work_of_two(
+        self, job: api.JobSpec, other: api.JobSpec, halves: NodeHalves, model: api.PairModel | None
+    ) -> float:
         """Return the work that two jobs do on a node together, in nodes; 0 if they may not be beside each other."""
-        halves, model = self.sides(view).halves, view.pairs
         mine, its = ratio_beside(job, other, model), ratio_beside(other, job, model)
         if mine > self._most or its > self._most:
             return 0.0
@@ -450,15 +507,14 @@ class ByGain(api.Backfill):
         placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
         queue = context.order.arrange(view.queue, view)
         now = api.snapshot_now(view)
-        there = placement.sides(view).open_nodes(now)
-        candidates = self._candidates(queue, there, placement, view)
+        candidates = self._candidates(queue, now, placement)
         first = [each for each in candidates if not each.rank]
         if first or not candidates:
             refused = next((job for job in queue if placement.never(job, view)), None) if not candidates else None
             if refused is not None:
                 yield rejection(refused, view)
                 return True
-            return (yield from self._start(first, api.UNRESERVED, there, context))
+            return (yield from self._start(first, api.UNRESERVED, now, context))
         head = queue[0]
         if placement.never(head, view):
             yield rejection(head, view)
@@ -466,16 +522,16 @@ class ByGain(api.Backfill):
         placer = _Head(placement)
         offer = placement.earliest(head, view)
         if offer is None:  # nodes are out of service: nothing can be reserved
-            return (yield from self._start(candidates, api.UNRESERVED, there, context))
+            return (yield from self._start(candidates, api.UNRESERVED, now, context))
         view.tell("reserve", job=head.id, shadow_us=view.wall_us(offer.start_us))
         reservation = PlacedReservation(view, offer, placer, shortens=True)
-        return (yield from self._start(candidates, reservation, there, context, placer))
+        return (yield from self._start(candidates, reservation, now, context, placer))
 
     def _start(
         self,
         candidates: list[_Candidate],
         gate: api.Gate,
-        there: OpenNodes,
+        now: api.Snapshot,
         context: api.Context,
         placer: _Head | None = None,
     ) -> Generator[api.Action, None, bool]:
@@ -484,7 +540,7 @@ class ByGain(api.Backfill):
         placement = cast(Halves, context.placement)
         for candidate in sorted(candidates, key=_order):
             place = candidate.place
-            offer = placement.write_out(place, there, api.snapshot_now(view))
+            offer = placement.write_out(place, placement.open_to(place.job, now), now)
             if placer is not None:
                 placer.planned = [offer]
             view.explain(place.job.id, gain=place.gain, compared=len(candidates))
@@ -494,10 +550,9 @@ class ByGain(api.Backfill):
                 return True
         return False
 
-    def _candidates(
-        self, queue: list[api.JobSpec], there: OpenNodes, placement: Halves, view: api.View
-    ) -> list[_Candidate]:
+    def _candidates(self, queue: list[api.JobSpec], now: api.Snapshot, placement: Halves) -> list[_Candidate]:
         """Return the first job of each kind that has a place now."""
+        view = now.view
         kinds: dict[object, tuple[int, api.JobSpec]] = {}
         others: dict[object, api.JobSpec] = {}  # a second one of the kind: its partner may be of its own kind
         rank = 0
@@ -513,9 +568,10 @@ class ByGain(api.Backfill):
             else:
                 others.setdefault(kind, job)
         pending = [*[job for _, job in kinds.values()], *others.values()]
-        empty = there.empty.bit_count()
         found = []
         for rank, job in kinds.values():
+            there = placement.open_to(job, now)
+            empty = there.empty.bit_count()
             partner = placement.partner(job, pending, view) if placement.may_spread_on(job, empty, view) else None
             place = placement.best(job, there, view, partner)
             if place is not None:

@@ -14,7 +14,6 @@ from cosched_plugin import api
 from cosched_plugin.policies.coexecution.halves import (
     NOTE,
     Halves,
-    Sides,
     ratio_alone,
     ratio_beside,
     ratio_of,
@@ -98,8 +97,8 @@ class Neighbours(api.Matching):
         yield from api.delete_stale_notes(view, NOTE)
         if self._settled_at == view.version:
             return
-        sides = _sides(context)
-        tenants = [(running, sides.nodes_of(running)) for running in running_tenants(view)]
+        nodes_of = view.nodes_by_job
+        tenants = [(running, nodes_of[running.job.id]) for running in running_tenants(view)]
         settled = True
         for running, nodes in tenants:
             others = [other for other, theirs in tenants if theirs & nodes and other is not running]
@@ -112,11 +111,11 @@ class Neighbours(api.Matching):
     def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return the offer with its effect on the jobs beside it, if the gate admits that."""
         view = context.view
-        sides = _sides(context)
-        if not sides.is_spread(offer.runs):
+        placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
+        if not placement.is_spread(offer.runs, view):
             return offer if gate.admit(offer) else None
-        nodes = api.nodes_of(offer.runs)
-        beside = tuple([running for running in running_tenants(view) if sides.nodes_of(running) & nodes])
+        nodes, nodes_of = api.nodes_of(offer.runs), view.nodes_by_job
+        beside = tuple([running for running in running_tenants(view) if nodes_of[running.job.id] & nodes])
         slowed = []
         for running in beside:
             ratio = max(ratio_of(running, view), ratio_beside(running.job, offer.job, view.pairs))
@@ -151,11 +150,6 @@ def _change(running: api.Running, ratio: float, view: api.View) -> Slowed | None
     now_us = view.now_us
     left_us = view.expected_end(running) - now_us
     return Slowed(running, ratio, now_us + max(1, api.round_up_us(left_us / before * ratio)))
-
-
-def _sides(context: api.Context) -> Sides:
-    placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
-    return placement.sides(context.view)
 
 
 def _facts(offer: api.Offer, beside: tuple[api.Running, ...], view: api.View) -> dict[str, object]:

@@ -44,6 +44,9 @@ class Search:
     fairness_tries: str = TRIES[0]
 
 
+_new = tuple.__new__  # a call of the class takes twice as long
+
+
 class Found(NamedTuple):
     """A group that could be formed."""
 
@@ -74,15 +77,19 @@ Fits = Callable[[Member, Sequence[Member]], bool]
 def select_candidates(
     primary: Member, candidates: Sequence[Member], search: Search, slowdown: Slowdown, halves: NodeHalves
 ) -> list[Member]:
-    """Return the candidates that suit the primary as partners (step 1), in their order; all of them may share nodes."""
+    """Return the candidates that suit the primary as partners (step 1), in their order; all of them may share nodes.
+
+    ``halves`` are of the nodes of the primary; candidates that may have none of these are left out.
+    """
     most = search.max_slowdown + 0.5 / api.WHOLE_PPM  # slowdowns are known to a millionth
     found = []
     longest_us = search.longer_s * api.SECOND_US
     room = primary.nodes * (1.0 + search.larger)
     own = primary.job
     own_us = primary.left_us * primary.factor
+    home = primary.home
     for candidate in candidates:
-        if candidate.nodes > room:
+        if candidate.nodes > room or not candidate.home & home:
             continue
         job = candidate.job
         beside = slowdown(job, own)
@@ -94,10 +101,20 @@ def select_candidates(
         left_us, factor = candidate.left_us, candidate.factor
         # MATCHED_LONGER of table 6: what remains of a longer job would run alone on nodes that the primary has left.
         if left_us * factor * beside - own_us * beside_it <= longest_us:
-            found.append(
-                Member(job, left_us, factor, candidate.per_node, candidate.nodes, candidate.running, beside, beside_it)
-            )
+            _, _, _, per_node, nodes, running, _, _, may = candidate
+            found.append(_new(Member, (job, left_us, factor, per_node, nodes, running, beside, beside_it, may)))
     return found
+
+
+def common_home(members: Sequence[Member]) -> api.NodeSet:
+    """Return the nodes on which each of these jobs may be; none where one that runs is not on nodes that all others may have."""
+    closed = held = 0
+    for member in members:
+        if member.running is None:
+            closed |= ~member.home
+        else:
+            held |= member.home
+    return api.NodeSet(0 if held & closed else ~closed)
 
 
 def groups(
@@ -413,7 +430,7 @@ def _nodes_of(found: Found, footprints: api.NodePlacement, view: api.WholeNodesV
     ]
     wanted = found.nodes - len(taken)
     if wanted > 0:
-        free = view.free_nodes
+        free = api.NodeSet(view.free_nodes & common_home((found.primary, *found.matched)))
         if free.bit_count() < wanted:
             return None
         taken += api.bits_of(footprints.choose_nodes(free, wanted, view))

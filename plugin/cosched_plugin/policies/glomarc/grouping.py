@@ -7,6 +7,7 @@ them (Case 5). Serial jobs pair up with each other first. Jobs further back are 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -23,13 +24,14 @@ from cosched_plugin.policies.glomarc.formation import (
     Found,
     Group,
     Search,
+    common_home,
     groups,
     ranking,
     seat_group,
     select_candidates,
 )
-from cosched_plugin.policies.glomarc.upkeep import NOTE as GROUP
 from cosched_plugin.policies.glomarc.upkeep import (
+    EVERYWHERE,
     Member,
     Slowdown,
     gain_alone,
@@ -38,7 +40,8 @@ from cosched_plugin.policies.glomarc.upkeep import (
     place_of,
     slowdown_in,
 )
-from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.policies.glomarc.upkeep import NOTE as GROUP
+from cosched_plugin.policies.placement.spread import Kinds, NodeHalves
 from cosched_plugin.policies.slack import delay_of
 
 LOW_LOAD: Final = "low-load"
@@ -50,7 +53,7 @@ class Grouping(api.Matching):
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.FOOTPRINTS, api.PAIR_BELIEF})
     protocol_features: ClassVar[api.Needs] = api.PAIRING
-    ignores: ClassVar[api.Needs] = api.EVERYTHING
+    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS})
 
     def __init__(
         self, *, short_s: float = 600.0, low_load: str = LOW_LOADS[0], space: bool = True, **search: Any
@@ -69,7 +72,7 @@ class Grouping(api.Matching):
         self._interventions = 0  # of the manager, when these caches were begun
         self._settled_at = -1  # a cache: at this version of the view all groups were complete
         self._slowdown: tuple[api.View, Slowdown | None] | None = None  # a cache
-        self._halves: NodeHalves | None = None  # a cache
+        self._kinds: Kinds | None = None  # a cache
 
     def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the revisions of groups whose jobs have ended."""
@@ -85,7 +88,7 @@ class Grouping(api.Matching):
         yield from api.delete_stale_notes(view, GROUP)
         if self._settled_at != view.version:
             settled = True
-            for action in keep_up(view, self._halves_of(view), slowdown):
+            for action in keep_up(view, self._kinds_of(view), slowdown):
                 settled = False
                 yield action
             self._settled_at = view.version if settled else -1
@@ -95,7 +98,7 @@ class Grouping(api.Matching):
         view = api.whole_nodes(context.view)
         job = offer.job
         alone = offer
-        why = self._why_alone(job, context.pending, view)
+        why = self._why_alone(job, context, view)
         if why is None:
             group = self._company(job, context, gate, self._gain_of(offer, context))
             if group is not None:
@@ -108,53 +111,65 @@ class Grouping(api.Matching):
 
     def join(self, job: api.JobSpec, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a group with the first pending job, which has no place of its own now."""
-        pending = context.pending
-        if job.id != pending.jobs[0].id or self._why_alone(job, pending, api.whole_nodes(context.view)) is not None:
+        if job.id != context.pending.jobs[0].id or self._why_alone(job, context, api.whole_nodes(context.view)):
             return None
         return self._company(job, context, gate, 0.0)
 
-    def _why_alone(self, job: api.JobSpec, pending: api.PendingJobs, view: api.WholeNodesView) -> str | None:
+    def _why_alone(self, job: api.JobSpec, context: api.Context, view: api.WholeNodesView) -> str | None:
         """Return why no partners are sought for a job, None if they are."""
         if job.estimate_us <= self._short_us:
             return "short"
         if self._slowdown_in(view) is None:
             return "no-belief"
-        halves = self._halves_of(view)
-        if self._is_low(pending, view):
+        if self._is_low(job, context, view):
             return LOW_LOAD
-        return None if halves.most_shared(job) else "may-not-share"
+        return None if self._halves_of(job, context).most_shared(job) else "may-not-share"
 
-    def _is_low(self, pending: api.PendingJobs, view: api.WholeNodesView) -> bool:
-        """Tell whether the machine would hold all jobs with one process on a node (section 4.3)."""
-        wanted = sum([job.processes for job in pending.jobs])
-        if (
-            self._low_load == NONE_OF_THEM
-            or wanted > view.free_nodes.bit_count()
-            or any(job.ppn_min > 1 for job in pending.jobs)
-        ):
+    def _is_low(self, job: api.JobSpec, context: api.Context, view: api.WholeNodesView) -> bool:
+        """Tell whether the job's home would hold all jobs that may be there with one process on a node (section 4.3).
+
+        They must all have the same home: there is room for each then, wherever the others are.
+        """
+        if self._low_load == NONE_OF_THEM:
             return False
-        running = sum([running.job.processes for running in view.running.values()])
-        return self._low_load == WAITING or wanted + running <= view.machine.nodes
+        home, nodes, jobs = EVERYWHERE, view.machine.nodes, context.pending.jobs
+        if not view.counts_nodes:
+            home = context.footprints.home(job, view)
+            nodes = home.bit_count()
+            homes = [(context.footprints.home(other, view), other) for other in jobs]
+            jobs = [other for there, other in homes if there & home]
+            if any(there & home and there != home for there, _ in homes):
+                return False
+        wanted = sum([other.processes for other in jobs])
+        if wanted > (view.free_nodes & home).bit_count() or any(other.ppn_min > 1 for other in jobs):
+            return False
+        there = view.nodes_by_job
+        running = sum([running.job.processes for number, running in view.running.items() if there[number] & home])
+        return self._low_load == WAITING or wanted + running <= nodes
 
     def _gain_of(self, offer: api.Offer, context: api.Context) -> float:
         """Return the utilisation gain that a group must exceed: that of Case 5; none where some cores stay idle."""
         view = context.view
         footprint = context.footprints.footprint(offer.job, view)
         # Section 4.4: groups compete with Case 5 alone; Case 4 is what remains where no group gains enough.
-        if not self._space or footprint is None or footprint.per_node < self._halves_of(view).whole:
+        if not self._space or footprint is None or footprint.per_node < self._halves_of(offer.job, context).whole:
             return 0.0
         return gain_alone(footprint.per_node, footprint.factor)
 
     def _spread_out(self, offer: api.Offer, context: api.Context) -> api.Offer:
         """Return the job with one process on each node."""
-        footprint = self._halves_of(context.view).footprint(offer.job, 1)
+        footprint = self._halves_of(offer.job, context).footprint(offer.job, 1)
         return context.footprints.offer_with(offer.job, footprint, api.snapshot_now(context.view)) or offer
 
-    def _halves_of(self, view: api.View) -> NodeHalves:
-        """Return how nodes are divided among processes."""
-        if self._halves is None or self._halves.node is not view.machine.classes[0]:
-            self._halves = NodeHalves(view)
-        return self._halves
+    def _kinds_of(self, view: api.View) -> Kinds:
+        if self._kinds is None or self._kinds.machine is not view.machine:
+            self._kinds = Kinds(view.machine)
+        return self._kinds
+
+    def _halves_of(self, job: api.JobSpec, context: api.Context) -> NodeHalves:
+        """Return how the nodes of a job's home are divided among processes."""
+        kinds, view = self._kinds_of(context.view), context.view
+        return kinds.all[0].halves if len(kinds.all) == 1 else kinds.of(context.footprints.home(job, view))
 
     def _company(self, job: api.JobSpec, context: api.Context, gate: api.Gate, above: float) -> Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
@@ -164,11 +179,13 @@ class Grouping(api.Matching):
             return None
         slowdown = self._slowdown_in(view)
         assert slowdown is not None
-        halves = self._halves_of(view)
+        halves = self._halves_of(job, context)
         seek = _Seeker(self._search, context.footprints, halves, view, slowdown, above)
-        own = self._waiting(job, view)
+        own = self._waiting(job, context)
         assert own is not None
-        others = [member for other in jobs if other.id != job.id and (member := self._waiting(other, view)) is not None]
+        others = [
+            member for other in jobs if other.id != job.id and (member := self._waiting(other, context)) is not None
+        ]
         # Section 4.4: serial jobs are paired before any other form of coscheduling is tried.
         if job.processes == 1:
             serial = seek.first_of(seek.beside(own, [other for other in others if other.job.processes == 1]), gate)
@@ -177,7 +194,7 @@ class Grouping(api.Matching):
         # Section 4.4: Case 1 for every job; Cases 2 and 3 for the first pending one alone, since backfilling has Cases 1, 4 and 5.
         cases: list[Iterator[Found]] = [seek.beside(own, others)]
         if job.id == pending.jobs[0].id:
-            running = self._individuals(view, halves)
+            running = self._individuals(view, own.home)
             cases.append(seek.beside(own, running))
             cases += [seek.beside(primary, [own, *others], must=job.id) for primary in running[: self._search.running]]
         group = seek.first_of((found for case in cases for found in case), gate)
@@ -185,18 +202,19 @@ class Grouping(api.Matching):
             view.explain(job.id, refused_groups=seek.refused)
         return group
 
-    def _waiting(self, job: api.JobSpec, view: api.View) -> Member | None:
+    def _waiting(self, job: api.JobSpec, context: api.Context) -> Member | None:
         """Return a pending job as a possible member of a group; None if it cannot be one."""
         known = self._members.get(job.id)
         if known is None or known[0] is not job:
-            if len(self._members) > 2 * view.queued + 1000:
+            if len(self._members) > 2 * context.view.queued + 1000:
                 self._members.clear()
-            halves = self._halves_of(view)
+            halves = self._halves_of(job, context)
             per_node = halves.most_shared(job) if job.estimate_us > self._short_us else 0
             member = None
             if per_node:
                 footprint = halves.footprint(job, per_node)
-                member = Member(job, job.estimate_us, footprint.factor, footprint.per_node, footprint.nodes)
+                home = context.footprints.home(job, context.view)
+                member = Member(job, job.estimate_us, footprint.factor, footprint.per_node, footprint.nodes, home=home)
             known = self._members[job.id] = (job, member)
         return known[1]
 
@@ -206,14 +224,14 @@ class Grouping(api.Matching):
             self._slowdown = (view, slowdown_in(view))
         return self._slowdown[1]
 
-    def _individuals(self, view: api.WholeNodesView, halves: NodeHalves) -> list[Member]:
-        """Return the running jobs that are alone on their nodes and leave room for another, the least delayed first."""
+    def _individuals(self, view: api.WholeNodesView, home: api.NodeSet) -> list[Member]:
+        """Return the running jobs that are alone on nodes of ``home`` and leave room for another, the least delayed first."""
         once = twice = 0
         nodes_of = {occupancy.job_id: occupancy.nodes for occupancy in view.occupancies()}
         for nodes in nodes_of.values():
             twice |= once & nodes
             once |= nodes
-        closed = ~api.any_layer(view.all_free) | twice
+        closed = ~(api.any_layer(view.all_free) & home) | twice
         grouped = view.with_note(GROUP)
         found: list[tuple[float, int, Member]] = []
         for job_id, nodes in nodes_of.items():
@@ -223,22 +241,23 @@ class Grouping(api.Matching):
                 and running.suspended_us is None
                 and running.job.estimate_us > self._short_us
                 and (job_id not in grouped or place_of(job_id, view) is None)
-                and (member := self._with_room(running, halves)) is not None
+                and (member := self._with_room(running, view)) is not None
             ):
                 # Section 4.4: a job is never added to a group that runs; once its group is disbanded, it may be matched again.
                 left_us = (view.expected_end(running) - view.now_us) / member.factor
-                found.append((delay_of(running, view), job_id, member._replace(left_us=left_us, running=running)))
+                member = member._replace(left_us=left_us, running=running, home=nodes)
+                found.append((delay_of(running, view), job_id, member))
         # Section 4.5: coscheduling slows a primary down, so the least delayed ones come first.
         return [member for _, _, member in sorted(found, key=lambda item: item[:2])]
 
-    def _with_room(self, running: api.Running, halves: NodeHalves) -> Member | None:
+    def _with_room(self, running: api.Running, view: api.View) -> Member | None:
         """Return a running job as a possible member of a group, without its work left; None if it leaves no room for another."""
         known = self._running.get(running.job.id)
         if known is None or known[0] is not running.runs:
             if len(self._running) > MOST_MEMBERS:
                 self._running.clear()
             member = None
-            job = running.job
+            job, halves = running.job, self._kinds_of(view).of_node(running.runs[0].first)
             if (
                 max(run.processes for run in running.runs) <= halves.most_shared(job)
                 and all(halves.on_one_side(run.mask) for run in running.runs)  # whichever part placed it
@@ -277,6 +296,7 @@ class _Seeker:
         self._work = view.work
         self._slowdown = slowdown
         self._free = view.free_nodes.bit_count()
+        self._counts_nodes = view.counts_nodes
         self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and by whether they run
 
     def beside(self, primary: Member, candidates: Sequence[Member], must: int | None = None) -> Iterator[Found]:
@@ -296,7 +316,19 @@ class _Seeker:
             yield from islice(good, 1) if just_one else good
 
     def _select_candidates(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
-        return select_candidates(primary, candidates, self._search, self._slowdown, self._halves)
+        found = select_candidates(primary, candidates, self._search, self._slowdown, self._halves)
+        if not self._view.machine.resources:
+            return found
+        return [one._replace(home=home) for one in found if (home := self._home_beside(primary, one))]
+
+    def _home_beside(self, primary: Member, one: Member) -> api.NodeSet:
+        """Return the nodes of a job's home that have enough of what is counted for the primary, too; none where it is elsewhere."""
+        if not (one.job.resources and primary.job.resources):
+            return one.home
+        machine = self._view.machine
+        both = one.job._replace(resources=api.both_amounts(one.job.resources, primary.job.resources))
+        home = api.Counts(machine.resources, machine.licences).open_to(both, one.home)
+        return home if one.running is None or home == one.home else api.NodeSet(0)
 
     def first_of(self, candidates: Iterator[Found], gate: api.Gate) -> Group | None:
         """Return the best group that is admitted, or the first where that is wanted (step 6)."""
@@ -319,7 +351,19 @@ class _Seeker:
         """Tell whether there are empty nodes enough for the members that do not run yet, and budget enough for the forecast."""
         there = sum([member.nodes for member in (primary, *matched) if member.running is not None])
         wanted = max(primary.nodes, sum([member.nodes for member in matched]))
+        if not self._counts_nodes and not self._is_open((primary, *matched), wanted - there):
+            return False
         return wanted - there <= self._free and self._work.pay(api.prices.EVOLUTION)
+
+    def _is_open(self, members: Sequence[Member], missing: int) -> bool:
+        """Tell whether all members may be on the same nodes, of which so many are empty, and whether their licences are free."""
+        home = common_home(members)
+        if not home or (self._view.free_nodes & home).bit_count() < missing:
+            return False
+        wanted = Counter[str]()
+        for member in members:
+            wanted.update(dict(member.job.licences) if member.running is None else {})
+        return all(self._view.licences.get(name, 0) >= amount for name, amount in wanted.items())
 
     def _facts(self, group: Group, tried: int) -> dict[str, object]:
         """Return the facts for a decision trace about a group that was chosen after a number of tries."""

@@ -12,13 +12,16 @@ from math import inf
 from typing import Final, NamedTuple
 
 from cosched_plugin import api
-from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.policies.placement.spread import Kinds, NodeHalves
 
 # Forecast of a group from now on: when each job ends, how long the jobs stay together, and what they gain.
 #
 # A group is a primary job and matched jobs on its nodes, no two of them on one (G-LOMARC-TS paper, sections 4.5 and 4.6). Each
 # progresses at 1/(own slowdown x coscheduling slowdown): a matched job beside the primary, the primary beside those that are still
 # there, of which the worst counts. The group is over when the primary or the last matched job ends; remaining jobs go on alone.
+
+
+EVERYWHERE: Final = api.NodeSet(-1)
 
 
 class Member(NamedTuple):
@@ -32,6 +35,7 @@ class Member(NamedTuple):
     running: api.Running | None = None  # None: it is pending
     beside: float = 1.0  # of a matched job: its slowdown beside the primary, own slowdown not counted
     beside_it: float = 1.0  # the slowdown of the primary beside it
+    home: api.NodeSet = EVERYWHERE  # the nodes that it may have, or has
 
 
 class Outcome(NamedTuple):
@@ -132,9 +136,9 @@ def member_in_place(running: api.Running, halves: NodeHalves) -> Member:
     return Member(running.job, 0.0, halves.footprint(running.job, per_node).factor, per_node, len(placed), running)
 
 
-def present_member(running: api.Running, view: api.View, halves: NodeHalves) -> Member:
+def present_member(running: api.Running, view: api.View, kinds: Kinds) -> Member:
     """Return a running job, in a group or not, as it is now."""
-    member = member_in_place(running, halves)
+    member = member_in_place(running, kinds.of_node(running.runs[0].first))
     place = place_of(running.job.id, view)
     if place is None:
         return member._replace(left_us=(view.expected_end(running) - view.now_us) / member.factor)
@@ -165,7 +169,7 @@ def slowdown_in(view: api.View) -> Slowdown | None:
     return slowdown
 
 
-def keep_up(view: api.View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[api.Action]:
+def keep_up(view: api.View, kinds: Kinds, slowdown: Slowdown) -> Iterator[api.Action]:
     """Yield the revisions of groups whose jobs have ended."""
     groups: dict[int, list[int]] = {}
     broken: dict[int, None] = {}
@@ -177,14 +181,14 @@ def keep_up(view: api.View, halves: NodeHalves, slowdown: Slowdown) -> Iterator[
             if any(other not in running or place_of(other, view) is None for other in place.partners):
                 broken[place.primary] = None
     for primary in broken:
-        yield from _regroup(primary, groups[primary], view, halves, slowdown)
+        yield from _regroup(primary, groups[primary], view, kinds, slowdown)
 
 
 def _regroup(
-    primary: int, members: Sequence[int], view: api.View, halves: NodeHalves, slowdown: Slowdown
+    primary: int, members: Sequence[int], view: api.View, kinds: Kinds, slowdown: Slowdown
 ) -> Iterator[api.Action]:
     """Yield new expected ends for the remaining jobs of a group, and disband it where it is no longer a group."""
-    left = [present_member(view.running[job_id], view, halves) for job_id in members]
+    left = [present_member(view.running[job_id], view, kinds) for job_id in members]
     own = next((member for member in left if member.job.id == primary), None)
     if own is None or len(left) == 1:
         for member in left:

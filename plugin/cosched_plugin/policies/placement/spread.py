@@ -7,10 +7,9 @@ every CPU, or the first or second hardware threads where CPUs have one core (sec
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from cosched_plugin import api
-from cosched_plugin.policies.planning.reservation import class_of_all
 
 
 class NodeHalves:
@@ -18,8 +17,8 @@ class NodeHalves:
 
     __slots__ = ("_cpu_masks", "cores", "cpus", "half", "node", "whole")
 
-    def __init__(self, view: api.View) -> None:
-        self.node: api.NodeClass = class_of_all(view)
+    def __init__(self, node: api.NodeClass) -> None:
+        self.node = node
         self.cpus = self.node.sockets
         self.cores = self.node.cores_per_socket
         self.whole = self.cpus * self.cores
@@ -113,6 +112,48 @@ class NodeHalves:
         return self.mask(threads)
 
 
+class Kind(NamedTuple):
+    """Nodes that are alike."""
+
+    halves: NodeHalves
+    nodes: api.NodeSet
+
+
+class Kinds:
+    """The nodes of a machine by kind: processes are divided among nodes that are alike, so a job gets nodes of one kind."""
+
+    __slots__ = ("all", "machine")
+
+    def __init__(self, machine: api.Machine) -> None:
+        self.machine = machine
+        kinds = [Kind(NodeHalves(item), nodes) for item, nodes in api.kinds_of(machine.classes)]
+        self.all = sorted(kinds, key=_nodes_of_kind, reverse=True)
+
+    def of_node(self, node: int) -> NodeHalves:
+        """Return how a node is divided."""
+        return self.of(api.NodeSet(1 << node))
+
+    def of(self, nodes: api.NodeSet) -> NodeHalves:
+        """Return how nodes are divided of which all that are alike, or some of them, are meant."""
+        if len(self.all) == 1:
+            return self.all[0].halves
+        return next((halves for halves, alike in self.all if alike & nodes), self.all[0].halves)
+
+    def open_to(self, job: api.JobSpec) -> list[Kind]:
+        """Return the nodes that ``job`` may have on the empty machine, those of the kind with most of them first."""
+        if not (job.eligible or job.resources or job.licences):
+            return self.all
+        machine = self.machine
+        may = api.Counts(machine.resources, machine.licences).open_to(job, machine.eligible(job))
+        return sorted(
+            [Kind(halves, api.NodeSet(nodes & may)) for halves, nodes in self.all], key=_nodes_of_kind, reverse=True
+        )
+
+
+def _nodes_of_kind(kind: Kind) -> int:
+    return kind.nodes.bit_count()
+
+
 class Spread(api.NodePlacement):
     """Empty nodes; formula 8 gives the number of processes on each.
 
@@ -122,37 +163,46 @@ class Spread(api.NodePlacement):
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES})
     provides: ClassVar[api.Needs] = frozenset({api.FOOTPRINTS, api.FIXED_RUN_TIMES})
-    ignores: ClassVar[api.Needs] = frozenset({api.ELIGIBLE_NODES, api.COUNTABLE})
     shortens: ClassVar[bool] = True  # a job may gain by having more processes on a node: SL_sno below 1
 
     def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:
         self._most_ppm = round(max_slowdown * api.WHOLE_PPM)
         self._cpus_ppm = round(max_slowdown_cpus * api.WHOLE_PPM)
-        self._known: dict[int, tuple[api.JobSpec, api.Footprint | None]] = {}  # a cache
-        self._halves: NodeHalves | None = None
-
-    def halves(self, view: api.View) -> NodeHalves:
-        """Return how the nodes are divided; MachineError for a machine whose nodes differ."""
-        if self._halves is None or self._halves.node is not view.machine.classes[0]:
-            self._halves = NodeHalves(view)
-        return self._halves
-
-    def check(self, view: api.View) -> None:
-        """Raise MachineError for a machine whose nodes differ."""
-        self.halves(view)
+        self._known: dict[int, tuple[api.JobSpec, api.Footprint | None, Kind]] = {}  # a cache
+        self._kinds: Kinds | None = None  # a cache
 
     def footprint(self, job: api.JobSpec, view: api.View) -> api.Footprint | None:
-        """Return the footprint of the job alone on its nodes; None if the whole machine does not hold it."""
+        """Return the footprint of the job alone on its nodes; None if no kind of node holds it."""
         known = self._known.get(job.id)
         if known is None or known[0] is not job:
             if len(self._known) > 2 * view.queued + 1000:
                 self._known.clear()
-            known = self._known[job.id] = (job, self._choose_footprint(job, view))
+            known = self._known[job.id] = (job, *self._choose(job, view))
         return known[1]
 
-    def _choose_footprint(self, job: api.JobSpec, view: api.View) -> api.Footprint | None:
-        """Return formula 8's choice, with more processes a node where the machine has too few nodes."""
-        halves = self.halves(view)
+    def home(self, job: api.JobSpec, view: api.View) -> api.NodeSet:
+        """Return the nodes of which the job gets some: those that it may have of the kind with most of them that holds it."""
+        return self._home(job, view).nodes
+
+    def _home(self, job: api.JobSpec, view: api.View) -> Kind:
+        self.footprint(job, view)
+        return self._known[job.id][2]
+
+    def _kinds_of(self, view: api.View) -> Kinds:
+        if self._kinds is None or self._kinds.machine is not view.machine:
+            self._kinds = Kinds(view.machine)
+        return self._kinds
+
+    def _choose(self, job: api.JobSpec, view: api.View) -> tuple[api.Footprint | None, Kind]:
+        kinds = self._kinds_of(view).open_to(job)
+        for kind in kinds:
+            footprint = self._choose_footprint(job, kind.halves, kind.nodes.bit_count())
+            if footprint is not None:
+                return footprint, kind
+        return None, kinds[0]
+
+    def _choose_footprint(self, job: api.JobSpec, halves: NodeHalves, nodes: int) -> api.Footprint | None:
+        """Return formula 8's choice, with more processes a node where there are too few nodes."""
         most = halves.most(job)
         if most == 0:
             return None
@@ -165,7 +215,7 @@ class Spread(api.NodePlacement):
         for level in levels:
             if max(wanted, job.ppn_min) <= level <= most or level == most:
                 footprint = halves.footprint(job, level)
-                if footprint.nodes <= view.machine.nodes:
+                if footprint.nodes <= nodes:
                     return footprint
         return None
 
@@ -176,21 +226,26 @@ class Spread(api.NodePlacement):
 
     def offer_on(self, job: api.JobSpec, runs: tuple[api.Run, ...], snapshot: api.Snapshot) -> api.Offer:
         """Return the job on these threads, with the largest own slowdown of its nodes."""
-        halves = self.halves(snapshot.view)
-        factor = max([halves.factor_on(job, run.mask) for run in runs])
+        kinds = self._kinds_of(snapshot.view)
+        factor = max([kinds.of_node(run.first).factor_on(job, run.mask) for run in runs])
         run_us = api.stretch(job.estimate_us, factor)
         return api.Offer(job, snapshot.at_us, runs, factor, run_us, limit_beside(job, run_us))
 
     def offer_with(self, job: api.JobSpec, footprint: api.Footprint, snapshot: api.Snapshot) -> api.Offer | None:
         """Return the job on empty nodes with a given footprint; nodes that no job must leave first are preferred."""
-        free = api.any_layer(snapshot.free)
+        view = snapshot.view
+        halves, free = self._home(job, view)
+        free = api.NodeSet(free & api.any_layer(snapshot.free))
+        if job.resources or job.licences:
+            may = view.open_nodes(job, snapshot.at_us, snapshot.counts)
+            assert may is not None
+            free = api.NodeSet(free & may)
         if free.bit_count() < footprint.nodes:
             return None
-        view = snapshot.view
         nodes = api.nodes_view(view)
         if nodes is not None and snapshot.at_us == view.now_us:
             free = self.choose_nodes(free, footprint.nodes, nodes)
-        runs = self.halves(view).runs(job, footprint.per_node, free)
+        runs = halves.runs(job, footprint.per_node, free)
         return api.Offer(
             job, snapshot.at_us, runs, footprint.factor, footprint.run_us, limit_beside(job, footprint.run_us)
         )
@@ -216,7 +271,9 @@ class Spread(api.NodePlacement):
             return None
         for at_us, free in view.availability():
             if api.any_layer(free).bit_count() >= footprint.nodes:
-                return self.offer_with(job, footprint, api.snapshot_at(view, at_us, free))
+                offer = self.offer_with(job, footprint, api.snapshot_at(view, at_us, free))
+                if offer is not None:
+                    return offer
         return None
 
 

@@ -7,7 +7,7 @@ Counting comes first here, too: individual threads are examined only where there
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import ClassVar, TypeAlias
@@ -15,7 +15,15 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from cosched_plugin import api
-from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Promise, Promises, Timeline, start_of
+from cosched_plugin.policies.planning.profile import (
+    FOREVER_US,
+    Change,
+    NodeProfile,
+    Promise,
+    Promises,
+    Timeline,
+    start_of,
+)
 
 # What is left besides threads, one array each: memory by node, each countable resource by node, and the licences by name. What a job
 # takes of them is written alike, None for what it takes nothing of.
@@ -69,7 +77,7 @@ class PlacedProfile:
         runs = _runs(promise)
         if start_us < self._view.now_us or not _suits(job, runs, self._view):
             return False
-        wanted = self._joined(self._view.claim(runs))
+        wanted = self._claimed(runs)
         steps = self._steps(job, start_us)
         if any(wanted & ~self._free[step] for step in steps):
             return False
@@ -128,20 +136,24 @@ class PlacedProfile:
 
     def admits(self, occupancies: Sequence[api.Occupancy]) -> bool:
         """Tell whether exactly these nodes are free, and the licences of these jobs."""
-        view = api.whole_nodes(self._view)
         times = self.timeline.times
         if not self._licences_last(occupancies):
             return False
         for occupancy in occupancies:
-            wanted = self._joined(view.firsts(occupancy.nodes))
+            wanted = self._all_of(occupancy.nodes)
             if any(wanted & ~free for free in self._free[: bisect_left(times, occupancy.end_us)]):
                 return False
         return True
 
     def _licences_last(self, occupancies: Sequence[api.Occupancy]) -> bool:
-        """Tell whether these jobs find their licences until they end; a running one has them up to its expected end."""
+        """Tell whether these jobs find their licences until they end."""
+        taken = self._licences_taken(occupancies)
+        return all(bool((self._left[step][-1] >= amounts).all()) for step, amounts in taken.items())
+
+    def _licences_taken(self, occupancies: Sequence[api.Occupancy]) -> dict[int, api.Ints]:
+        """Return what these jobs take besides, by step; a running one has its licences up to its expected end."""
         view, times = self._view, self.timeline.times
-        taken: dict[int, api.Ints] = {}  # by step
+        taken: dict[int, api.Ints] = {}
         for end_us, job_id, _ in occupancies:
             running = view.running.get(job_id)
             job = view.pending(job_id) if running is None else running.job
@@ -150,7 +162,7 @@ class PlacedProfile:
                 since_us = view.now_us if running is None else view.expected_end(running)
                 for step in range(max(0, self.timeline.step_at(since_us)), bisect_left(times, end_us)):
                     taken[step] = taken[step] + wanted if step in taken else wanted
-        return all(bool((self._left[step][-1] >= amounts).all()) for step, amounts in taken.items())
+        return taken
 
     def never(self, job: api.JobSpec) -> bool:
         """Tell whether the job does not fit on this machine."""
@@ -186,8 +198,15 @@ class PlacedProfile:
         each = {name: self._least(steps, row).tolist() for row, name in enumerate(machine.resources, 1)}
         return api.Counts(each, dict(zip(machine.licences, self._least(steps, -1).tolist(), strict=True)))
 
-    def _joined(self, layers: api.Layers) -> int:
-        return api.side_by_side(layers, self._view.machine.nodes)
+    def _besides(self, job: api.JobSpec, runs: Sequence[api.Run]) -> Taken:
+        return _held_by(job, runs, self._view)
+
+    # A set of threads is one integer here, in which 128 layers are side by side.
+    def _claimed(self, runs: tuple[api.Run, ...]) -> int:
+        return api.side_by_side(self._view.claim(runs), self._view.machine.nodes)
+
+    def _all_of(self, nodes: api.NodeSet) -> int:
+        return api.side_by_side(api.whole_nodes(self._view).firsts(nodes), self._view.machine.nodes)
 
     def _least(self, steps: range, row: int) -> api.Ints:
         least: api.Ints = np.minimum.reduce([left[row] for left in self._left[steps.start : steps.stop]])
@@ -196,14 +215,14 @@ class PlacedProfile:
     def _steps(self, job: api.JobSpec, start_us: int) -> range:
         """Return the steps that the job overlaps."""
         times = self.timeline.times
-        return range(self.timeline.step_at(start_us), bisect_left(times, start_us + job.estimate_us))
+        return range(self.timeline.step_at(start_us), bisect_left(times, start_us + self.need(job)[1]))
 
     def _change(self, job: api.JobSpec, promise: Promise, *, taken: bool) -> None:
         runs = _runs(promise)
         start_us = start_of(promise)
-        threads = self._joined(self._view.claim(runs))
-        besides = _held_by(job, runs, self._view)
-        steps = self._cut_out(start_us, start_us + job.estimate_us)
+        threads = self._claimed(runs)
+        besides = self._besides(job, runs)
+        steps = self._cut_out(start_us, start_us + self.need(job)[1])
         for step in steps:
             free, left = self._free[step], self._left[step]
             if taken:
@@ -243,6 +262,96 @@ class PlacedProfile:
         self.timeline.advance(now_us)
 
 
+class PlacedNodeProfile(PlacedProfile):
+    """Free nodes, each by itself, over time, under a placement that knows how many of its `home` a job takes; and licences.
+
+    A promise names nodes. The memory of a node, and what is counted on it, are those of an empty one: a home is made of such.
+    """
+
+    __slots__ = ("_nodes", "_spread")
+
+    def __init__(
+        self, view: api.WholeNodesView, placement: api.NodePlacement, besides: Sequence[api.Occupancy] = ()
+    ) -> None:
+        """``besides``: further jobs, counted as if they ran from now on."""
+        self._view = self._nodes = view
+        self._placement = self._spread = placement
+        steps = view.steps(besides)
+        self._free = [nodes for _, nodes in steps]
+        self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in steps)
+        self._left = [left[-1:] if view.machine.licences else () for left in _left_at(self.timeline, view)]
+        for step, wanted in self._licences_taken(besides).items():
+            self._left[step] = (self._left[step][-1] - wanted,)
+
+    def need(self, job: api.JobSpec) -> tuple[int, int]:
+        """Return the job's nodes, and how long it takes on them; more than there are, if it has no place since it was modified."""
+        footprint = self._spread.footprint(job, self._view)
+        if footprint is None:
+            return self._view.machine.nodes + 1, job.estimate_us
+        return footprint.nodes, footprint.run_us
+
+    def fits(self, job: api.JobSpec, promise: Promise) -> bool:
+        """Tell whether the promised nodes are the job's, and free for its whole run time, as its licences are."""
+        start_us, nodes = start_of(promise), self._claimed(_runs(promise))
+        if start_us < self._view.now_us or nodes.bit_count() != self.need(job)[0]:
+            return False
+        wanted = _licences_of(job, self._view)
+        steps = self._steps(job, start_us)
+        there = not nodes & ~self._spread.home(job, self._view)
+        return there and not any(nodes & ~self._free[step] or self._lacks(step, wanted) for step in steps)
+
+    def offer(self, job: api.JobSpec, promise: Promise) -> api.Offer | None:
+        """Return the job on the promised nodes."""
+        footprint = self._spread.footprint(job, self._view)
+        free = self._nodes.firsts(api.nodes_of(_runs(promise)))
+        snapshot = api.snapshot_at(self._view, self._view.now_us, free)
+        return None if footprint is None else self._spread.offer_with(job, footprint, snapshot)
+
+    def _place(self, job: api.JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
+        need, span_us = self.need(job)
+        home, wanted = self._spread.home(job, self._view), _licences_of(job, self._view)
+        times, step = self.timeline.times, first
+        while step < len(times) and times[step] < until_us:
+            start_us = times[step]
+            nodes = home
+            for at in range(step, bisect_left(times, start_us + span_us)):
+                nodes = api.NodeSet(nodes & self._free[at])
+                lacks = self._lacks(at, wanted)
+                if lacks or nodes.bit_count() < need:
+                    # A step that is too small by itself is too small for all that begin before it.
+                    step = at if lacks or (home & self._free[at]).bit_count() < need else step
+                    break
+            else:
+                return (start_us, *self._named(nodes, need, now=start_us == self._view.now_us))
+            step += 1
+        return None
+
+    def _named(self, nodes: api.NodeSet, need: int, *, now: bool) -> tuple[api.NoteValue, ...]:
+        """Return the nodes that are promised."""
+        chosen = api.lowest_nodes(need, self._spread.choose_nodes(nodes, need, self._nodes) if now else nodes)
+        assert chosen is not None
+        return api.note_of_runs(chosen)
+
+    def _besides(self, job: api.JobSpec, runs: Sequence[api.Run]) -> Taken:
+        return (_licences_of(job, self._view),) if self._view.machine.licences else ()
+
+    def _lacks(self, step: int, wanted: api.Ints | None) -> bool:
+        return wanted is not None and bool((self._left[step][-1] < wanted).any())
+
+    def _claimed(self, runs: tuple[api.Run, ...]) -> int:
+        return api.nodes_of(runs)
+
+    def _all_of(self, nodes: api.NodeSet) -> int:
+        return nodes
+
+
+def node_profile(
+    view: api.WholeNodesView, placement: api.NodePlacement, besides: Sequence[api.Occupancy] = ()
+) -> NodeProfile | PlacedNodeProfile:
+    """Return a profile of whole nodes, with ``besides`` as further jobs: by number where that is exact."""
+    return (NodeProfile if view.counts_nodes else PlacedNodeProfile)(view, placement, besides)
+
+
 def _left_at(timeline: Timeline, view: api.View) -> list[Left]:
     """Return what is left at every step, by the running jobs; on whole nodes, of each node what it has when it is empty."""
     machine, whole = view.machine, api.nodes_view(view) is not None
@@ -251,12 +360,15 @@ def _left_at(timeline: Timeline, view: api.View) -> list[Left]:
     rows = (memory, *[resources[name] for name in machine.resources], licences)
     left: Left = tuple([np.array(row, dtype=np.int64) for row in rows])
     leaving = [(max(end_us, view.now_us + 1), view.running[job_id]) for end_us, job_id in view.releases]
+    elsewhere = _licences(view.licences_elsewhere, view)
     found: list[Left] = []
     gone = 0
     for at_us in timeline.times:
+        if elsewhere is not None and at_us > view.now_us:
+            left, elsewhere = (*left[:-1], left[-1] + elsewhere), None
         while gone < len(leaving) and leaving[gone][0] <= at_us:
             running = leaving[gone][1]
-            if not running.on_disk:
+            if view.holds(running):
                 left = _changed(left, _held_by(running.job, running.runs, view), 1)
             gone += 1
         found.append(left)
@@ -279,9 +391,13 @@ def _held_by(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> Taken
 
 
 def _licences_of(job: api.JobSpec, view: api.View) -> api.Ints | None:
-    if not job.licences:
+    return _licences(dict(job.licences), view) if job.licences else None
+
+
+def _licences(amounts: Mapping[str, int], view: api.View) -> api.Ints | None:
+    """Return these amounts as a row; None where there are none."""
+    if not amounts:
         return None
-    amounts = dict(job.licences)
     return np.array([amounts.get(name, 0) for name in view.machine.licences], dtype=np.int64)
 
 

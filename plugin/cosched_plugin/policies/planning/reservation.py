@@ -10,19 +10,6 @@ from collections.abc import Generator, Iterator
 
 from cosched_plugin import api
 
-# Machines whose nodes are all alike: a requirement of parts that count nodes.
-
-
-def class_of_all(view: api.View) -> api.NodeClass:
-    """Return the class of all nodes; MachineError for a machine whose nodes differ."""
-    classes = view.machine.classes
-    if len(classes) > 1:
-        raise api.MachineError(
-            "planning with whole nodes (placement spread or halves, fairness slack) needs nodes that are all alike; "
-            f"this machine has {len(classes)} classes of them"
-        )
-    return classes[0]
-
 
 class CountedReservation:
     """The reservation of a head that needs only a number of threads: the shadow time and the number of extra threads then."""

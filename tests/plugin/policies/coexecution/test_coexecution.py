@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 import pytest
 from tests.plugin.policies.cases import NOW_US, welcome_of
-from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
+from tests.plugin.policies.glomarc.glts_cases import (
+    belief_of,
+    draw_jobs,
+    mixed_machine,
+    nodes_of,
+    play,
+    spec_of,
+    with_wishes,
+)
 from tests.runs import runs_on
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.sentences import sentences
-from cosched_plugin.common.allocation import bits_of
+from cosched_plugin.common.allocation import Machine, bits_of
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import Note, RunningJob
@@ -154,6 +163,35 @@ def test_a_half_beside_two_jobs_of_the_manager_stays_closed() -> None:
     told = welcome_of([nodes_of(1, memory_mb=16)], [tenant, other], [spec_of(1, 1, 100, memory_mb=10)], belief_of())
     policy = compose({"preset": "co-execution-easy", "placement": {"max_slowdown": 9}})
     assert SchedulerCore(policy, told._replace(notes=(Note(8, "spread", 1.0),))).handle(NOW_US, ()) == []
+
+
+@pytest.mark.parametrize("preset", ["co-execution", "co-execution-easy", "spread"])
+def test_node_sets_and_amounts_are_honoured_on_nodes_that_differ(preset: str) -> None:
+    """The judge's rules about sets, memory, GPUs and licences hold for halves of nodes in partitions of a mixed machine."""
+    shared = 0
+    for seed in range(3):
+        random = Random(f"sets {seed}")
+        machine = mixed_machine(random)
+        jobs = with_wishes(random, draw_jobs(random, 50, 6, gap_s=300), machine)
+        played = play(preset, jobs, machine, restart=True)
+        played.judge(class_bounds_us=None, short_alone=False)
+        starts = [record for record in played.trace if record["kind"] == "start"]
+        shared += sum(bool(record.get("halves", {}).get("beside")) for record in starts)
+    assert (shared > 5) == (preset != "spread")
+
+
+@pytest.mark.parametrize("preset", ["co-execution", "co-execution-easy", "spread"])
+def test_a_partition_is_a_machine_of_its_own(preset: str) -> None:
+    """Jobs that may have the nodes of one partition alone run when, and where, they would without the other nodes."""
+    jobs = draw_jobs(Random("partition"), 40, 6, gap_s=300, memory=True)
+    partition = nodes_of(6)
+    alone = play(preset, jobs, partition)
+    there = [job._replace(spec=job.spec._replace(eligible=((2, 6),))) for job in jobs]
+    among = play(preset, there, Machine([nodes_of(2, 2, 4), partition, nodes_of(9)]))
+    for number, record in alone.records.items():
+        (stay,) = record.intervals
+        moved = tuple([run._replace(first=run.first + 2) for run in stay.runs])
+        assert among.records[number].intervals == (stay._replace(runs=moved),)
 
 
 @pytest.mark.parametrize("preset", ["co-execution", "co-execution-easy", "spread"])

@@ -16,7 +16,6 @@ from cosched_hwmodel.statistical import self_factor, spread
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.api import Offer, snapshot_now
-from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
@@ -144,8 +143,7 @@ NETWORK: UsageTuple = ("network", 100_000, 800_000, 100_000, 100_000)
 def test_a_jobs_own_slowdown_on_threads_agrees_with_the_hardware() -> None:
     random = Random("threads")
     for cpus, cores, threads in ((2, 2, 1), (1, 4, 1), (2, 1, 2), (1, 1, 2), (2, 3, 2), (4, 2, 2)):
-        told = welcome_of([nodes_of(1, cpus, cores, threads)], (), ())
-        halves = NodeHalves(WholeNodesView(SchedulerCore(compose({"preset": "fcfs"}), told).view))
+        halves = NodeHalves(nodes_of(1, cpus, cores, threads))
         shape = NodeShape("here", cpus, cores, 512, threads)
         job = spec_of(1, 1, 100, (1_300_000, 1_700_000))
         for _ in range(40):
@@ -232,21 +230,6 @@ def test_a_job_that_gains_by_more_cores_is_backfilled_by_its_time_there() -> Non
     fast = spec_of(2, 2, 100, (900_000, 1_000_000))
     told = welcome_of([nodes_of(2)], [running], [head, fast], belief_of(GOOD))
     assert decided(told, placement="spread") == [StartJob(2, runs_on((1, 1, 0b0101, 2)), 90 * S, None)]
-
-
-# ---------------------------------------------------------------- fairness, and machines that it cannot work on
-
-
-@pytest.mark.parametrize("placement", ["first-fit", "packed", "lessconsume"])
-@pytest.mark.parametrize("slices", ["none", "classes"])
-def test_fairness_declines_unequal_nodes_before_any_decision(placement: str, slices: str) -> None:
-    """Also without pending jobs, where the partner of a running job has ended and a revision would be the first decision."""
-    running = on_nodes(spec_of(1, 2, 900), 0, 1, 0b11, 500)
-    told = welcome_of([nodes_of(1), nodes_of(2, 1, 2)], [running], (), belief_of(GOOD))
-    told = told._replace(notes=(Note(1, PACE, (2, 0, 600 * S, 1.5)),))
-    table = {"shape": "nodes", "placement": placement, "matching": "u1", "fairness": "slack", "slices": slices}
-    with pytest.raises(MachineError, match=r"fairness slack.* 2 classes"):
-        SchedulerCore(compose(table), told).handle(NOW_US, ())
 
 
 # ---------------------------------------------------------------- an offer on whole nodes

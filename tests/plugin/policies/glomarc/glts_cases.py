@@ -115,15 +115,63 @@ def draw_jobs(
     return jobs
 
 
+def mixed_machine(random: Random) -> Machine:
+    """Draw a machine with nodes of three kinds; those of the first two, some with GPUs, are a partition each, the rest is of none."""
+    few = random.randint(3, 5)
+    return Machine(
+        [
+            nodes_of(random.randint(1, 3), 1, 4, swap_mb=1_000_000),
+            nodes_of(few, memory_mb=4096, swap_mb=1_000_000),
+            nodes_of(2, memory_mb=4096, swap_mb=1_000_000)._replace(resources=(("gpu", 3),)),
+            nodes_of(few, 2, 4, swap_mb=1_000_000)._replace(resources=(("gpu", 2),)),
+        ],
+        (("solver", 3),),
+    )
+
+
+def with_wishes(random: Random, jobs: Sequence[WorkloadJob], machine: Machine) -> list[WorkloadJob]:
+    """Draw a partition for each job, or some of its nodes; some of GPUs, licences and memory. Those that no nodes hold are left out."""
+    others, *partition = [item.nodes for item in machine.classes]
+    first, second = others, others + sum(partition[:2])
+    found = []
+    for job in jobs:
+        spec = job.spec
+        eligible = random.choice(
+            (
+                (),
+                ((first, second - first),),
+                ((first, second - first),),
+                ((first, 2), (first + 3, 1)),
+                ((second, partition[2]),),
+                ((0, second + 1),),
+            )
+        )
+        spec = spec._replace(
+            eligible=eligible,
+            resources=random.choice(((), (), (("gpu", 1),), (("gpu", 2),))),
+            licences=random.choice(((), (), (), (("solver", 1),), (("solver", 2),))),
+            memory_mb=random.choice((0, 0, 500, 900)),
+        )
+        may = {node for at, count in eligible or ((0, machine.nodes),) for node in range(at, at + count)}
+        gpus = dict(spec.resources).get("gpu", 0)
+        room = 0
+        for item_first, item in zip((0, first, second - 2, second), machine.classes, strict=True):
+            if gpus <= dict(item.resources).get("gpu", 0):
+                here = len(may.intersection(range(item_first, item_first + item.nodes)))
+                room = max(room, here * item.cores)
+        if room:
+            found.append(job._replace(spec=spec._replace(processes=min(spec.processes, room))))
+    return found
+
+
 def truth_of(
-    node: NodeClass, jobs: Iterable[WorkloadJob], model: StatisticalModel = MODEL, resume_us: int = RESUME_US
+    machine: Machine, jobs: Iterable[WorkloadJob], model: StatisticalModel = MODEL, resume_us: int = RESUME_US
 ) -> Manager:
     """Return a manager of a machine whose truth and belief are this model."""
     selves = {job.spec.id: job.self_slowdown for job in jobs if job.self_slowdown is not None}
-    cluster = ContendedNodes(
-        Machine([node]), StatisticalContention(model, selves), composition_named("bulk-synchronous")
-    )
-    return Manager([node], belief_of(model), cluster, costs=ResumeCosts(resume_us))
+    cluster = ContendedNodes(machine, StatisticalContention(model, selves), composition_named("bulk-synchronous"))
+    licences = tuple(machine.licences.items())
+    return Manager(list(machine.classes), belief_of(model), cluster, costs=ResumeCosts(resume_us), licences=licences)
 
 
 class Watched:
@@ -162,7 +210,7 @@ class Played(NamedTuple):
 
     records: dict[int, JobRecord]
     trace: list[TraceRecord]
-    node: NodeClass
+    machine: Machine
     resume_us: int
     model: StatisticalModel
 
@@ -180,7 +228,8 @@ class Played(NamedTuple):
 
     def judge(self, **rules: Any) -> None:
         """Check the schedule with the judge."""
-        check_schedule(list(self.records.values()), [self.node], self.cos, self.resume_us, **rules)
+        rules = {"licences": self.machine.licences, **rules}
+        check_schedule(list(self.records.values()), self.machine.classes, self.cos, self.resume_us, **rules)
 
     def groups(self) -> list[Mapping[str, Any]]:
         """Return the groups that were formed, each once."""
@@ -194,7 +243,7 @@ class Played(NamedTuple):
 def play(
     table: Table | str,
     jobs: Sequence[WorkloadJob],
-    node: NodeClass,
+    nodes: NodeClass | Machine,
     *,
     model: StatisticalModel = MODEL,
     resume_us: int = RESUME_US,
@@ -205,13 +254,14 @@ def play(
 ) -> Played:
     """Run jobs under a composition, with the invariants of both sides checked at every batch."""
     table = {"preset": table} if isinstance(table, str) else table
-    manager = truth_of(node, jobs, model, resume_us)
+    machine = nodes if isinstance(nodes, Machine) else Machine([nodes])
+    manager = truth_of(machine, jobs, model, resume_us)
     trace: list[TraceRecord] = []
     link = DirectLink(lambda _: Watched(table, manager, trace, look, restart=restart))
     records = Simulation(manager, Agenda(manager, jobs, script, requeue=requeue), link).run()
     manager.check()
     assert manager.refused == 0
-    return Played({record.job.spec.id: record for record in records}, trace, node, resume_us, model)
+    return Played({record.job.spec.id: record for record in records}, trace, machine, resume_us, model)
 
 
 def told(

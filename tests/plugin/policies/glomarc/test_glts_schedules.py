@@ -13,15 +13,17 @@ from tests.plugin.policies.glomarc.glts_cases import (
     SLICED,
     Played,
     draw_jobs,
+    mixed_machine,
     nodes_of,
     play,
+    with_wishes,
 )
 from tests.runs import layers_on
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.common.allocation import share_nodes, started_by
+from cosched_plugin.common.allocation import Machine, share_nodes, started_by
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
@@ -109,6 +111,44 @@ def test_whole_schedules_are_valid_and_survive_restarts(policy: str, seeds: int)
             assert all(len(group["matched"]) == 1 for group in played.groups())
     assert preempted > 100
     assert (groups > 10) == (policy != "ssp")
+
+
+@pytest.mark.parametrize(("policy", "seeds"), sized(("ssp", "glts", "cstws"), "ssp", "glts", few=2, many=5))
+def test_node_sets_and_amounts_are_honoured_on_nodes_that_differ(policy: str, seeds: int) -> None:
+    """Partitions of nodes that are alike, in a machine with others: the judge's rules about sets, memory, GPUs and licences hold."""
+    counted: Counter[str] = Counter()
+    for seed in range(seeds):
+        random = Random(f"sets {seed}")
+        machine = mixed_machine(random)
+        jobs = with_wishes(random, draw_jobs(random, 50, 6, gap_s=300, over=seed % 2 == 1), machine)
+        played = play(policy, jobs, machine, restart=True, look=check_company)
+        played.judge(calendar=played.calendar())
+        specs = {job.spec.id: job.spec for job in jobs}
+        for group in played.groups():
+            members = [specs[job] for job in (group["primary"], *group["matched"])]
+            counted["groups"] += 1
+            counted["of a set"] += any(spec.eligible for spec in members)
+            counted["with amounts"] += any(spec.resources or spec.licences for spec in members)
+        counted["to disk"] += sum(len(record.disk) for record in played.records.values())
+    assert counted["to disk"] > 5
+    if policy != "ssp":
+        assert min(counted["groups"], counted["of a set"], counted["with amounts"]) > 2
+
+
+@pytest.mark.parametrize("policy", ["ssp", "glts"])
+def test_a_partition_is_as_good_as_a_machine_of_its_own(policy: str) -> None:
+    """Promises name nodes there, and not their number alone: other starts, but responses are the same in the mean."""
+    means_us = Counter[str]()
+    for seed in range(3):
+        jobs = draw_jobs(Random(f"partition {seed}"), 40, NODES, gap_s=300, memory=True)
+        partition = nodes_of(NODES, swap_mb=PLENTY_MB)
+        among = Machine([nodes_of(2, 2, 4), partition, nodes_of(9)])
+        there = [job._replace(spec=job.spec._replace(eligible=((2, NODES),))) for job in jobs]
+        for name, played in (("alone", play(policy, jobs, partition)), ("among", play(policy, there, among))):
+            means_us[name] += sum(
+                (record.end_us or 0) - record.job.spec.submit_us for record in played.records.values()
+            )
+    assert means_us["among"] == pytest.approx(means_us["alone"], rel=0.03)
 
 
 @pytest.mark.parametrize(("policy", "seeds"), sized(("ssp", "glts", "cst", "glts-nh"), "glts", few=2, many=4))

@@ -20,7 +20,6 @@ from tests.plugin.policies.glomarc.glts_cases import (
     play,
     spec_of,
     told,
-    view_of,
 )
 from tests.plugin.policies.harness import NO_CONTENTION
 from tests.reference import glomarc
@@ -55,7 +54,7 @@ def as_function(ppm: dict[tuple[int, int], int]) -> Slowdown:
 
 
 def sides_of(nodes: int = 64) -> NodeHalves:
-    return NodeHalves(view_of(told(nodes_of(nodes), ())))
+    return NodeHalves(nodes_of(nodes))
 
 
 class Case:

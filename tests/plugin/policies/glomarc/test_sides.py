@@ -41,7 +41,7 @@ def found_of(primary: JobSpec, matched: JobSpec, halves: NodeHalves, running: Ru
 
 def divide(primary: JobSpec, matched: JobSpec, running: Running | None = None, **costs: float) -> Any:
     core, _ = core_of(primary, matched)
-    halves = NodeHalves(core.view)
+    halves = NodeHalves(core.view.machine.classes[0])
     model = CustomModel("seats", lambda: Seats(**costs)).make_pairs(())
     division, compared = best_division(
         found_of(primary, matched, halves, running), [[0], [0]], halves, model, core.view

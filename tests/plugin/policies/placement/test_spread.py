@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from random import Random
 from typing import Any
@@ -20,7 +21,6 @@ from cosched_plugin.api import (
     each_node,
     snapshot_now,
 )
-from cosched_plugin.common.errors import PluginError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
@@ -176,11 +176,35 @@ def test_every_offer_is_possible(cpus: int, cores: int, threads: int) -> None:
     assert 0 < refused < 150
 
 
-def test_nodes_that_differ_are_refused() -> None:
-    job = spec_of(1, 1, 100)
-    view = view_of(told(nodes_of(2), [job])._replace(nodes=(nodes_of(2), nodes_of(1, 1, 4))))
-    with pytest.raises(PluginError, match=r"needs nodes that are all alike; this machine has 2 classes"):
-        Spread().footprint(job, view)
+@pytest.mark.parametrize(
+    ("wishes", "nodes", "per_node"),
+    [
+        ({}, {2, 3, 4, 5}, 2),  # of the kind with most nodes
+        ({"eligible": ((0, 3),)}, {0}, 8),
+        ({"eligible": ((0, 2), (4, 4))}, {4, 5, 6, 7}, 2),
+        ({"eligible": ((0, 3),), "memory_mb": 2000}, {0, 1}, 4),
+        ({"resources": (("gpu", 2),)}, {0}, 8),
+        ({"eligible": ((5, 1),)}, None, 0),  # one node of four cores
+        ({"processes": 14}, {2, 3, 4, 5}, 4),  # more than the two nodes with eight cores hold
+        ({"licences": (("solver", 3),)}, None, 0),
+        ({"licences": (("solver", 2),)}, {2, 3, 4, 5}, 2),
+    ],
+)
+def test_a_job_gets_nodes_that_are_alike_of_those_that_it_may_have(
+    wishes: Mapping[str, Any], nodes: set[int] | None, per_node: int
+) -> None:
+    """Nodes 0 and 1 have eight cores and GPUs, 2 to 5 and 6 to 7 have four: these six are of one kind, in two classes."""
+    machine = (nodes_of(2, 2, 4)._replace(resources=(("gpu", 2),)), nodes_of(4), nodes_of(2)._replace(disk_mbs=9))
+    job = spec_of(1, 8, 100, (1_100_000, 2_000_000))._replace(**wishes)
+    view = view_of(told(nodes_of(2), [job])._replace(nodes=machine, licences=(("solver", 2),)))
+    offer = Spread().offer(job, snapshot_now(view))
+    if nodes is None:
+        assert offer is None
+        assert Spread().never(job, view)
+        return
+    assert offer is not None
+    assert {node for node, _ in each_node(offer.runs)} == nodes
+    assert max(count for _, count in each_node(offer.runs)) == per_node
 
 
 # ---------------------------------------------------------------- places
@@ -189,8 +213,7 @@ def test_nodes_that_differ_are_refused() -> None:
 @pytest.mark.parametrize(("cpus", "cores", "threads"), SHAPES)
 def test_halves_of_a_node(cpus: int, cores: int, threads: int) -> None:
     """Processes go to different CPUs first, one to a core; two jobs on a node get different cores, or different threads."""
-    job = spec_of(1, 1, 1)
-    sides = NodeHalves(view_with(nodes_of(2, cpus, cores, threads), job))
+    sides = NodeHalves(nodes_of(2, cpus, cores, threads))
     shape = NodeShape("", cpus, cores, 1, threads)
     for count in range(1, sides.whole + 1):
         mask = sides.mask(count)
@@ -205,8 +228,7 @@ def test_halves_of_a_node(cpus: int, cores: int, threads: int) -> None:
 
 
 def test_jobs_that_may_share_a_node() -> None:
-    view = view_with(nodes_of(4, memory_mb=1000), spec_of(1, 1, 1))
-    sides = NodeHalves(view)
+    sides = NodeHalves(nodes_of(4, memory_mb=1000))
 
     def shared(processes: int, **wishes: Any) -> int:
         return sides.most_shared(spec_of(1, processes, 1, **wishes))
@@ -224,8 +246,7 @@ def test_jobs_that_may_share_a_node() -> None:
 
 
 def test_a_node_with_one_core_and_thread_has_room_for_one_job() -> None:
-    view = view_with(nodes_of(4, 1, 1, 1), spec_of(1, 1, 1))
-    assert NodeHalves(view).most_shared(spec_of(1, 1, 1)) == 0
+    assert NodeHalves(nodes_of(4, 1, 1, 1)).most_shared(spec_of(1, 1, 1)) == 0
 
 
 def test_the_earliest_place_waits_for_enough_nodes() -> None:
