@@ -147,3 +147,22 @@ class Availability(Sequence[Step]):
             layers = apart(free, machine.nodes, machine.depth) if firsts is None else firsts(NodeSet(free))
             self._taken_apart[free] = layers
         return layers
+
+
+def with_returns(
+    ends: Iterable[tuple[int, int]], returning: Iterable[tuple[int, NodeSet]], up: NodeSet, machine: Machine
+) -> list[tuple[int, int]]:
+    """Return all threads that are free from each end and each return on; ``ends``: (instant, threads that a job leaves)."""
+    returns = dict(returning)
+    leaving: dict[int, int] = {}
+    held = 0
+    for at_us, threads in ends:
+        leaving[at_us] = leaving.get(at_us, 0) | threads
+        held |= threads
+    there_now, found = int(up), []
+    for at_us in sorted(leaving.keys() | returns):
+        there_now |= returns.get(at_us, 0)
+        held &= ~leaving.get(at_us, 0)
+        there = tuple([NodeSet(layer & there_now) for layer in machine.exists])
+        found.append((at_us, side_by_side(there, machine.nodes) & ~held))
+    return found

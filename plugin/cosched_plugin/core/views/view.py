@@ -16,7 +16,7 @@ from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.state import Neighbours, State, empty_table
 from cosched_plugin.core.trace import Trace
-from cosched_plugin.core.views.availability import Availability
+from cosched_plugin.core.views.availability import Availability, with_returns
 from cosched_plugin.core.work import Work
 from cosched_plugin.ledger.ledger import Queue
 from cosched_plugin.ledger.running import Ended, Running, progress_us, side_by_side
@@ -536,7 +536,7 @@ class View(SlotFacts):
             if job_id not in state.away or not (running[job_id].on_disk or is_plain(running[job_id].job))
         ]
         if state.returns:
-            ends = self._with_returns(ends)
+            ends = with_returns(ends, self.returning(), state.pool.up, state.machine)
         elif not state.pool.all_up:
             up = side_by_side((state.pool.up,) * depth, nodes)
             ends = [(end_us, threads & up) for end_us, threads in ends]
@@ -554,23 +554,6 @@ class View(SlotFacts):
             at_us = max(announced_us, self._state.now_us + 1)
             nodes[at_us] = nodes.get(at_us, 0) | 1 << node
         return [(at_us, NodeSet(nodes[at_us])) for at_us in sorted(nodes)]
-
-    def _with_returns(self, ends: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return all threads that are free from each end and each return on; ``ends``: (instant, threads that a job leaves)."""
-        pool, machine = self._state.pool, self._state.machine
-        returns = dict(self.returning())
-        leaving: dict[int, int] = {}
-        held = 0
-        for at_us, threads in ends:
-            leaving[at_us] = leaving.get(at_us, 0) | threads
-            held |= threads
-        up, found = int(pool.up), []
-        for at_us in sorted(leaving.keys() | returns):
-            up |= returns.get(at_us, 0)
-            held &= ~leaving.get(at_us, 0)
-            there = tuple([NodeSet(layer & up) for layer in machine.exists])
-            found.append((at_us, side_by_side(there, machine.nodes) & ~held))
-        return found
 
     def thread_counts(self, layers: Layers) -> Ints:
         """Return the number of threads in the set, node by node; it must not be changed."""
@@ -598,7 +581,7 @@ class View(SlotFacts):
         return left
 
     def _gone_by(self, at_us: int, since_us: int = 0) -> Iterator[Running]:
-        """Yield the jobs that `holds` and that are expected to have ended by a later instant; not yet by ``since_us``, later too or 0."""
+        """Yield the jobs that `holds` and that are expected to end by a later instant, but not by ``since_us``, later too or 0."""
         jobs, releases = self.running, self.releases
         begin = bisect_right(releases, since_us, key=_instant) if since_us else 0
         # What is overdue ends in a microsecond.
