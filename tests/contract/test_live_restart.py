@@ -322,16 +322,15 @@ def test_who_goes_on_in_mid_reservation_starts_the_same_jobs_in_the_same_order(
         submit("first", 2, 600)
         submit("wide", 4, 50)  # the head of the queue: it starts when the reservation ends
         submit("short", 2, 100)
-        submit(
-            "long", 2, 2400
-        )  # after the first, it would be there beyond the end of the reservation; and it waits for the limit
+        # After the first, it would be there beyond the end of the reservation; and it waits for the limit.
+        submit("long", 2, 2400)
         submit("after", 1, 50, after=(Dependency("afterok", ids["short"]),))
         submit("later", 1, 50, delay_us=1500 * SECOND_US)
         place.strike(signal.SIGKILL, "manager", "plugin")
         for name in ("first", "short"):
-            wait_until(_has_started(place, ids[name]), 60)
+            wait_until(_has_left(place, ids[name]), 60)
             place.strike(signal.SIGKILL, "manager", *(["idle"] if managers > 1 else ["plugin"]))
-        wait_until(lambda: len(connection.result(ListHistory())["jobs"]) == len(ids), 90)
+        wait_until(lambda: len(_stays(place)[1]) == len(ids), 90)
         place.assert_alive()
         starts_us, ends_us = _stays(place)
     assert sorted(ids, key=lambda name: starts_us[ids[name]]) == ["first", "short", "after", "later", "wide", "long"]
@@ -353,7 +352,7 @@ def test_a_manager_does_not_come_back_with_other_limits(short: Path, tmp_path: P
         assert "expected a database of the same scenario, got limits" in "".join(process.written())
 
 
-def _has_started(place: Site, job_id: int) -> Callable[[], bool]:
+def _has_left(place: Site, job_id: int) -> Callable[[], bool]:
     return lambda: job_id in _stays(place)[0]
 
 

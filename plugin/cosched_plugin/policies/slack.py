@@ -12,7 +12,7 @@ from itertools import chain
 from typing import ClassVar, Final
 
 from cosched_plugin import api
-from cosched_plugin.policies.planning.placed_profile import node_profile
+from cosched_plugin.policies.planning.placed_profile import NODE_PROFILES
 from cosched_plugin.policies.planning.profile import start_of
 
 NOTE: Final = "response"
@@ -183,7 +183,8 @@ def expected_ends(
 
     ``occupancies``: further decisions, treated as carried out. Jobs that the machine does not hold are left out.
     """
-    profile = node_profile(api.whole_nodes(view), placement, occupancies)
+    nodes = api.whole_nodes(view)
+    profile = NODE_PROFILES[nodes.counts_nodes](nodes, placement, occupancies)
     for job in jobs:
         promise = profile.earliest(job)
         if promise is not None:

@@ -170,11 +170,13 @@ def test_a_job_that_the_policy_does_not_honour_is_refused_and_ends_no_scheduler(
         refused = user.ask(asked)
         assert isinstance(refused, Refused)
         assert (refused.code, refused.path) == ("busy", "resources")
-        plugin = commands.start("cosched_plugin", "serve", "--connect", place, "--policy", "co-execution", "--quiet")
+        plugin = commands.start(
+            "cosched_plugin", "serve", "--connect", place, "--policy", "batch-contiguous", "--quiet"
+        )
         wait_until(lambda: user.result(ShowStatus())["scheduler"] != "")
         refused = user.ask(asked)
         assert isinstance(refused, Refused)
-        assert (refused.code, refused.text) == ("value", "co-execution does not honour countable resources")
+        assert (refused.code, refused.text) == ("value", "batch-contiguous does not honour countable resources")
         (job_id,) = user.result(submission("plain", 10))["job_ids"]
         wait_until(lambda: state(user, job_id) == "COMPLETED")
     manager.terminate()

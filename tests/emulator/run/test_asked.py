@@ -55,7 +55,7 @@ def test_an_order_goes_by_the_annotated_priority(order: str, expected: list[int]
 def test_a_policy_that_does_not_count_declines_jobs_that_ask_for_resources(tmp_path: Path) -> None:
     table = scenario(tmp_path, "job,resources\n1,gpu:1\n", {"nodes": 1, "resources": "gpu:1"})
     with pytest.raises(MachineError, match=r"a pending job asks for countable resources, which .* does not honour"):
-        simulate(table, policy="ssp")
+        simulate(table, policy="batch-contiguous")
 
 
 def beside_others(run: Run) -> set[int]:

@@ -30,7 +30,7 @@ import numpy as np
 
 from cosched_plugin import api
 from cosched_plugin.policies.backfilling.compression import CountedJobs, MovableJobs, QueueColumns, TurnBudget
-from cosched_plugin.policies.planning.placed_profile import PlacedProfile, node_profile
+from cosched_plugin.policies.planning.placed_profile import NODE_PROFILES, PlacedProfile
 from cosched_plugin.policies.planning.profile import (
     Change,
     CountProfile,
@@ -486,7 +486,8 @@ def _profile_maker(
     """Return the maker of a profile of what running jobs leave free: the simplest kind that is exact."""
     view, placement = context.view, context.placement
     if api.FOOTPRINTS in placement.provides:
-        return partial(node_profile, api.whole_nodes(view), context.footprints)
+        whole = api.whole_nodes(view)
+        return partial(NODE_PROFILES[whole.counts_nodes], whole, context.footprints)
     if placement.counts:
         if view.counts and _are_plain(pending, view, last, CountProfile):
             return partial(CountProfile, view, placement)

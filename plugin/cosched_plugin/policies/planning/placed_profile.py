@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 
@@ -345,11 +345,11 @@ class PlacedNodeProfile(PlacedProfile):
         return nodes
 
 
-def node_profile(
-    view: api.WholeNodesView, placement: api.NodePlacement, besides: Sequence[api.Occupancy] = ()
-) -> NodeProfile | PlacedNodeProfile:
-    """Return a profile of whole nodes, with ``besides`` as further jobs: by number where that is exact."""
-    return (NodeProfile if view.counts_nodes else PlacedNodeProfile)(view, placement, besides)
+# By whether counting nodes is exact.
+NODE_PROFILES: Final[Mapping[bool, type[NodeProfile | PlacedNodeProfile]]] = {
+    True: NodeProfile,
+    False: PlacedNodeProfile,
+}
 
 
 def _left_at(timeline: Timeline, view: api.View) -> list[Left]:
