@@ -38,6 +38,11 @@ class Running(NamedTuple):
     leaving: bool = False  # it is to be killed or requeued, and holds its nodes until the manager says so
 
     @property
+    def stopped(self) -> bool:
+        """Return whether a decision has suspended it on its nodes, and may resume it there."""
+        return self.suspended_us is not None and not (self.on_disk or self.held)
+
+    @property
     def limit_end_us(self) -> int:
         """Return when it has left its nodes by the limit that its user gave it; without one, by its estimate."""
         return self.start_us + self.job.longest_us + self.idle_us

@@ -508,18 +508,22 @@ PAIRING: Final[frozenset[str]] = frozenset({"notes", "groups", "revise", "suspen
 class PairMonitor:
     """Revises jobs whose partner has ended; separates a pair whose measured slowdown is above ``max_slowdown``."""
 
-    __slots__ = ("_max_slowdown", "_settled", "_settled_at")
+    __slots__ = ("_interventions", "_max_slowdown", "_settled", "_settled_at")
 
     def __init__(self, max_slowdown: float) -> None:
         self._max_slowdown = max_slowdown
-        # Caches: jobs that need nothing as long as the job, its partner and its note stay the same; and the version of the view
-        # at which that was true of all jobs.
+        # Caches: jobs that need nothing as long as the job, its partner and its note stay the same; the version of the view at
+        # which that was true of all jobs; and the manager's interventions when jobs without a note were last looked at.
         self._settled: dict[int, tuple[Running, Running, NoteValue]] = {}
-        self._settled_at = -1
+        self._settled_at = self._interventions = -1
 
     def keep_up(self, view: View) -> Iterator[Action]:
         """Yield the decisions that bring expected ends and notes of pairs up to date."""
         yield from delete_stale_notes(view, NOTE)
+        if self._interventions != view.interventions:  # it may have refused to resume jobs whose notes are gone
+            self._interventions, notes = view.interventions, view.notes(NOTE)
+            stopped = [job_id for job_id, job in view.running.items() if job.stopped and job_id not in notes]
+            yield from map(ResumeJob, sorted(stopped))
         version = view.version
         if self._settled_at == version:
             return
@@ -559,7 +563,7 @@ def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     job_id = running.job.id
     end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
     stopped = running.suspended_us is not None
-    if stopped and not running.on_disk and not running.held:
+    if running.stopped:
         yield ResumeJob(job_id)
     # The limit of a suspended job stood still
     yield from expect_end(job_id, end_us, view, lost_us=0 if stopped else None)

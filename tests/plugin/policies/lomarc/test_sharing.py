@@ -260,8 +260,15 @@ def test_limits_of_guest_and_host_grow() -> None:
 
 def test_no_job_joins_shared_or_suspended_jobs() -> None:
     guest = running_on(network(20, 1, 5000), runs_on((0, 1, 2, 1)), 1000)
-    still = host(1000, 2, 2)._replace(suspended_us=50)
+    still = host(1000, 2, 2)._replace(suspended_us=50, held=True)
     assert decided([network(1, 1, 300)], running=[host(1000), guest, still]) == []
+
+
+def test_a_resume_that_the_manager_refused_is_asked_for_again() -> None:
+    """The pair has ended, and with it the note that would tell of it."""
+    still = host(1000, 2, 2)._replace(suspended_us=50)
+    assert decided([], running=[still]) == [ResumeJob(still.spec.id)]
+    assert decided([], running=[still._replace(held=True)]) == []
 
 
 def test_a_lengthened_host_must_not_delay_the_head() -> None:
