@@ -21,7 +21,7 @@ from cosched_emulator.manager.timeline import GATE
 from cosched_emulator.offered import AFTER, AFTER_NOT_OK, AFTER_OK
 from cosched_emulator.scenario.limits import Binding, NodeRanges
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.common.limits import Counts, Usage
+from cosched_plugin.common.limits import Limited, Usage
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -68,10 +68,10 @@ class _Group(Usage):
 
     __slots__ = ("lines", "most")
 
-    def __init__(self, most: Counts) -> None:
+    def __init__(self, most: Limited) -> None:
         super().__init__()
         self.most = most
-        self.lines: dict[Counts, list[Place]] = {}  # heaps by what the jobs have, with void entries
+        self.lines: dict[Limited, list[Place]] = {}  # heaps by what the jobs have, with void entries
 
 
 class _Wait(NamedTuple):
@@ -110,7 +110,7 @@ class Gate:
         self._tasks: dict[int, Origin] = {}  # by job, of tasks of arrays
         self._held: set[int] = set()
         self._groups: dict[tuple[int, str], _Group] = {}
-        self._inside: dict[int, tuple[tuple[_Group, ...], Counts]] = {}  # by told job that counts in some groups
+        self._inside: dict[int, tuple[tuple[_Group, ...], Limited]] = {}  # by told job that counts in some groups
         self._lines: dict[int, _Wait] = {}  # by job that waits for room
         self._schedule_freed(-1)
 
@@ -323,7 +323,7 @@ class Gate:
 
     def _give_back(self, at_us: int, job_id: int) -> None:
         """Count a job no longer, and let others in."""
-        groups, amounts = self._inside.pop(job_id, ((), Counts()))
+        groups, amounts = self._inside.pop(job_id, ((), Limited()))
         for group in groups:
             group.count(amounts, -1)
         for group in groups:
@@ -429,7 +429,7 @@ class Gate:
             self._emit(at_us, JobSubmitted(left), *([JobHeld(job.id)] if held else []))
         self._schedule_change(at_us, whole)
 
-    def _queue(self, job: ManagedJob, number: int, group: _Group, amounts: Counts) -> None:
+    def _queue(self, job: ManagedJob, number: int, group: _Group, amounts: Limited) -> None:
         """Let a job wait in the line of a group without room for it; held ones take no place."""
         self._lines[job.id] = _Wait(number, group)
         line = group.lines.setdefault(amounts, [])
@@ -440,7 +440,7 @@ class Gate:
     def _fill(self, at_us: int, group: _Group) -> None:
         """Let the jobs go on that wait for a group and have room in it, in order; what does not fit is passed over, as by Slurm."""
         while True:
-            first: tuple[Place, Counts] | None = None
+            first: tuple[Place, Limited] | None = None
             for amounts in list(group.lines):
                 place = self._head(group, amounts)
                 if (
@@ -455,7 +455,7 @@ class Gate:
             self._lines.pop(first[0][2])
             self._go_on(at_us, first[0][2])
 
-    def _head(self, group: _Group, amounts: Counts) -> Place | None:
+    def _head(self, group: _Group, amounts: Limited) -> Place | None:
         """Return the first place of a line, without the void ones before it."""
         line = group.lines[amounts]
         while line:
@@ -466,17 +466,17 @@ class Gate:
         del group.lines[amounts]
         return None
 
-    def _groups_of(self, job: ManagedJob) -> tuple[tuple[_Group, ...], Counts]:
+    def _groups_of(self, job: ManagedJob) -> tuple[tuple[_Group, ...], Limited]:
         """Return the groups of a job in the order of the limits, its array last, and what it has of what they limit."""
         limits = self.binding.rules.limits
         keys = [(key, limits[key[0]].most) for key in self.binding.groups(job.job)] if limits else []
         origin, terms = self._tasks.get(job.id), job.job.terms
         if origin is not None and origin.array_id in self._at_once:
-            keys.append(((_USERS, str(origin.array_id)), Counts(self._at_once[origin.array_id])))
+            keys.append(((_USERS, str(origin.array_id)), Limited(self._at_once[origin.array_id])))
         elif terms.at_once:
-            keys.append(((_LOGS, str(terms.array)), Counts(terms.at_once)))
+            keys.append(((_LOGS, str(terms.array)), Limited(terms.at_once)))
         if not keys:
-            return (), Counts()
+            return (), Limited()
         groups = [self._groups.get(key) or self._groups.setdefault(key, _Group(most)) for key, most in keys]
         return tuple(groups), self.binding.amounts(job.job.spec)
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US, NodeSet
 from cosched_plugin.common.allocation import Machine, room_on
-from cosched_plugin.common.limits import Counts, Limit, accounts_above
+from cosched_plugin.common.limits import Limit, Limited, accounts_above
 from cosched_plugin.protocol.messages import JobSpec, NodeClass
 
 NodeRanges: TypeAlias = tuple[tuple[int, int], ...]  # (first, count); none: all nodes
@@ -168,13 +168,13 @@ class Binding:
             found = self._room[key] = max(rooms)[0], max([threads for _, threads in rooms])
         return found
 
-    def amounts(self, spec: JobSpec) -> Counts:
+    def amounts(self, spec: JobSpec) -> Limited:
         """Return what a job has of what is limited; of nodes the fewest that it can have, of whole ones the largest."""
         room, threads = self._room_of(spec)
         nodes = -(-spec.processes // room)
         gpus = dict(spec.resources).get(GPU, 0) * nodes if spec.resources else 0
         cpus = nodes * threads if spec.exclusive else spec.processes * spec.threads_per_process
-        return Counts(1, cpus, gpus, nodes)
+        return Limited(1, cpus, gpus, nodes)
 
     def groups(self, job: WorkloadJob) -> tuple[Group, ...]:
         """Return the groups in which a job counts."""
@@ -203,7 +203,7 @@ class Binding:
         """Return why a job can never start within its limits; None if it can."""
         for number, _ in self.groups(job):
             limit = self.rules.limits[number]
-            for what, wanted, most in zip(Counts._fields, self.amounts(job.spec), limit.most, strict=True):
+            for what, wanted, most in zip(Limited._fields, self.amounts(job.spec), limit.most, strict=True):
                 if wanted > most:
                     return f"{wanted} {what} wanted, its limit is {most}"
         return None

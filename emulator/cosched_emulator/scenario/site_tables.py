@@ -12,7 +12,7 @@ from cosched_emulator.scenario.limits import NodeRanges, Partition, Rules
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.common.limits import UNBOUND, Counts, Limit
+from cosched_plugin.common.limits import UNBOUND, Limit, Limited
 from cosched_plugin.common.slurm_notation import ranges_of
 
 EACH: tuple[str, ...] = ("user", "account")
@@ -95,9 +95,9 @@ def nodes_of(text: str | None, nodes: int, path: str) -> NodeRanges:
 
 
 def _limit(entry: LimitEntry, path: str, partitions: Iterable[str]) -> Limit:
-    most = Counts(*[UNBOUND if (value := getattr(entry, name)) is None else value for name in Counts._fields])
-    if most == Counts():
-        raise ConfigurationError(path, f"at least one of {', '.join(Counts._fields)}", "none")
+    most = Limited(*[UNBOUND if (value := getattr(entry, name)) is None else value for name in Limited._fields])
+    if most == Limited():
+        raise ConfigurationError(path, f"at least one of {', '.join(Limited._fields)}", "none")
     if entry.partition and partitions and entry.partition not in partitions:
         raise ConfigurationError.unknown_name(f"{path}.partition", entry.partition, partitions)
     return Limit(most, entry.each or "", entry.user, entry.account, entry.qos, entry.partition)

@@ -13,7 +13,7 @@ ENFORCED: Final = frozenset({"limits", "safe", "all"})  # AccountingStorageEnfor
 TRES: Final = ("cpu", "gres/gpu", "node")  # what Slurm calls the amounts after the jobs
 
 
-class Counts(NamedTuple):
+class Limited(NamedTuple):
     """What a job has of what is limited, or the most of it; ``cpus`` are processes x threads of each, as Slurm counts them."""
 
     jobs: int = UNBOUND
@@ -22,19 +22,19 @@ class Counts(NamedTuple):
     nodes: int = UNBOUND
 
     @classmethod
-    def of_slurm(cls, jobs: int | None, tres: Mapping[str, int]) -> Counts:
+    def of_slurm(cls, jobs: int | None, tres: Mapping[str, int]) -> Limited:
         """Return the most of a number of jobs and of TRES; None, and what is not among them, is not limited."""
         cpus, gpus, nodes = [tres.get(name, UNBOUND) for name in TRES]
         return cls(UNBOUND if jobs is None else jobs, cpus, gpus, nodes)
 
 
-NO_LIMIT: Final = Counts()
+NO_LIMIT: Final = Limited()
 
 
 class Limit(NamedTuple):
     """At most so much at a time, of the jobs with all the facts that are given; of each user or account separately with ``each``."""
 
-    most: Counts
+    most: Limited
     each: str = ""  # `user`, `account`; none: all of them together
     user: str = ""
     account: str = ""  # this one, and those below it
@@ -57,11 +57,11 @@ class Limit(NamedTuple):
 
 _WHAT: Final = ("jobs", "processors", "GPUs", "nodes")
 _FORMS: Final = {
-    Limit(Counts(), "user", qos="any"): "its user may have of its QOS, or of its partition,",
-    Limit(Counts(), "account", qos="any"): "its account may have of its QOS, or of its partition,",
-    Limit(Counts(), qos="any"): "its QOS, or its partition, may have",
-    Limit(Counts(), "user"): "its user may have",
-    Limit(Counts()): "its account or user may have",
+    Limit(Limited(), "user", qos="any"): "its user may have of its QOS, or of its partition,",
+    Limit(Limited(), "account", qos="any"): "its account may have of its QOS, or of its partition,",
+    Limit(Limited(), qos="any"): "its QOS, or its partition, may have",
+    Limit(Limited(), "user"): "its user may have",
+    Limit(Limited()): "its account or user may have",
 }
 # The reasons of jobs that wait for limits, and what each means.
 LIMIT_REASONS: Final = {
@@ -77,16 +77,16 @@ class Usage:
     __slots__ = ("used",)
 
     def __init__(self) -> None:
-        self.used = [0] * len(Counts._fields)
+        self.used = [0] * len(Limited._fields)
 
-    def lacks(self, amounts: Counts, most: Counts) -> int | None:
+    def lacks(self, amounts: Limited, most: Limited) -> int | None:
         """Return which amount leaves no room for a further job, where they may have ``most``; None: there is room."""
         for number, bound in enumerate(most):
             if self.used[number] + amounts[number] > bound:
                 return number
         return None
 
-    def count(self, amounts: Counts, sign: int) -> None:
+    def count(self, amounts: Limited, sign: int) -> None:
         """Count a further job (1), or one less (-1)."""
         for number, amount in enumerate(amounts):
             self.used[number] += sign * amount
@@ -109,9 +109,9 @@ class Qos(NamedTuple):
 
     name: str
     priority: int
-    together: Counts
-    of_user: Counts
-    of_account: Counts
+    together: Limited
+    of_user: Limited
+    of_account: Limited
     others: tuple[str, ...]  # names of further limits that are set
     first: bool = False  # it comes before that of a partition (OverPartQOS)
     factor: float | None = None  # of what associations limit but jobs (LimitFactor)
@@ -124,7 +124,7 @@ class Association(NamedTuple):
     user: str
     parent: str  # empty: not told, or none
     share: int | None  # None: the shares of its account (`parent`)
-    together: Counts  # of the account and those below it
+    together: Limited  # of the account and those below it
     each_jobs: int  # MaxJobs: of a user; `UNBOUND`: no limit
     others: tuple[str, ...]
     partition: str = ""  # of the jobs there alone

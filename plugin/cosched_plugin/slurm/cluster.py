@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from cosched_hwmodel.units import SECOND_US, NodeSet
 from cosched_plugin.api import COUNTABLE, ELIGIBLE_NODES
 from cosched_plugin.common.allocation import bits_of, each_node, layers_of, room_on
-from cosched_plugin.common.limits import Counts
+from cosched_plugin.common.limits import Limited
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, swf_status, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import (
@@ -350,7 +350,7 @@ class Cluster(Manager):
         known = None if guests else self._places.partitions.get(partition)
         return Facts(job.user, job.account, job.qos, partition, "" if known is None else known.qos)
 
-    def _counts_of(self, job: SlurmJob, spec: JobSpec) -> Counts:
+    def _counts_of(self, job: SlurmJob, spec: JobSpec) -> Limited:
         """Return what a job will have that is to start, or less."""
         alone = job.exclusive or any(self._places.alone(name) for name in job.partitions)
         return counts_to_be(job, spec, self._places.nodes[0].threads_per_core, min(self._cores_of) if alone else 0)

@@ -22,8 +22,8 @@ from cosched_plugin.common.limits import (
     TRES,
     UNBOUND,
     Association,
-    Counts,
     Limit,
+    Limited,
     Qos,
     Usage,
     accounts_above,
@@ -156,18 +156,18 @@ class KnownLimits:
         )
         own = [] if user is None else [user]
         if user is not None and user.each_jobs != UNBOUND:
-            most = NO_LIMIT if {("user", 0), ("account", 0)} & bound else Counts(user.each_jobs)
+            most = NO_LIMIT if {("user", 0), ("account", 0)} & bound else Limited(user.each_jobs)
             yield ("each", *user[:2], user.partition), Limit(most, "user", user.user, user.account)
         above = accounts_above(facts.account, self._parents)
         for one in [*own, *[self._accounts[name] for name in above if name in self._accounts]]:
             if one.together != NO_LIMIT:
-                most = Counts(one.together.jobs, *[_times(value, factor) for value in one.together[1:]])
+                most = Limited(one.together.jobs, *[_times(value, factor) for value in one.together[1:]])
                 key = ("association", *one[:2], one.partition)
                 yield key, Limit(_without(most, "", bound), user=one.user, account=one.account)
 
 
-def _without(most: Counts, each: str, bound: set[tuple[str, int]]) -> Counts:
-    return Counts(*[UNBOUND if (each, number) in bound else value for number, value in enumerate(most)])
+def _without(most: Limited, each: str, bound: set[tuple[str, int]]) -> Limited:
+    return Limited(*[UNBOUND if (each, number) in bound else value for number, value in enumerate(most)])
 
 
 def _times(value: int, factor: float) -> int:
@@ -182,7 +182,7 @@ class Room:
         self._usage: dict[Key, Usage] = {}
         self._nodes: dict[Key, set[str]] = {}  # a node counts once, however many jobs are on it
 
-    def count(self, facts: Facts, counts: Counts, nodes: Iterable[str] = ()) -> None:
+    def count(self, facts: Facts, counts: Limited, nodes: Iterable[str] = ()) -> None:
         """Count a job, on some nodes if that is known."""
         for key, _ in self._limits.of(facts):
             more = counts
@@ -194,7 +194,7 @@ class Room:
             self._usage.setdefault(key, Usage()).count(more, 1)
 
     # A further job may go to nodes that count already; on which it will be is not known, so it counts as if it had others.
-    def take(self, facts: Facts, counts: Counts) -> str:
+    def take(self, facts: Facts, counts: Limited) -> str:
         """Count a job that waits, where there is room for it; else return Slurm's word for why there is none."""
         for key, limit in self._limits.of(facts):
             lacks = self._usage.setdefault(key, Usage()).lacks(counts, limit.most)
@@ -204,13 +204,13 @@ class Room:
         return ""
 
 
-def counts_of(job: SlurmJob) -> Counts:
+def counts_of(job: SlurmJob) -> Limited:
     """Return what a job has that Slurm has started."""
     cpus, gpus, nodes = [job.allocated.get(name, 0) for name in TRES]
-    return Counts(1, cpus, gpus, nodes)
+    return Limited(1, cpus, gpus, nodes)
 
 
-def counts_to_be(job: SlurmJob, spec: JobSpec, threads_per_core: int, node_cores: int) -> Counts:
+def counts_to_be(job: SlurmJob, spec: JobSpec, threads_per_core: int, node_cores: int) -> Limited:
     """Return what a job will have that is to start, or less; ``node_cores``: of each node that it has alone, else 0."""
     nodes, gpus = -(-spec.processes // spec.ppn_max), dict(job.per_job or ()).get("gpu", 0)
     # As in `laid_out`: Slurm counts all threads of its cores, unless it asks for one of each.
@@ -218,7 +218,7 @@ def counts_to_be(job: SlurmJob, spec: JobSpec, threads_per_core: int, node_cores
     cpus = threads * max(nodes * node_cores, spec.processes * spec.threads_per_process)
     if not node_cores and spec.processes == nodes < job.tasks:  # planned as if all nodes had as much as the fullest
         cpus = max(job.cpus, nodes * threads)
-    return Counts(1, cpus, gpus or nodes * dict(spec.resources).get("gpu", 0), nodes)
+    return Limited(1, cpus, gpus or nodes * dict(spec.resources).get("gpu", 0), nodes)
 
 
 def in_words(reason: str) -> str:

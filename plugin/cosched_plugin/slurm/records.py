@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
-from cosched_plugin.common.limits import TRES, UNBOUND, Association, Counts, Qos
+from cosched_plugin.common.limits import TRES, UNBOUND, Association, Limited, Qos
 from cosched_plugin.common.slurm_notation import ENDED, WAITING, amounts, expand, tasks_in, words_of
 from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer
 from cosched_plugin.protocol.limits import MAX_STRING_BYTES, MAX_THREADS
@@ -501,7 +501,7 @@ def qos_of(record: Record) -> Qos:
         )
     ]
     if "RELATIVE" in flags:  # its TRES are percents of what the cluster has, or a partition
-        together, of_user, of_account = [Counts(most.jobs) for most in (together, of_user, of_account)]
+        together, of_user, of_account = [Limited(most.jobs) for most in (together, of_user, of_account)]
         others.append("TRES in percent")
     factor = _set(_there(record, "limits.factor"))
     return Qos(
@@ -544,7 +544,7 @@ def _others(record: Record, names: Mapping[str, str]) -> list[str]:
     return [name for path, name in names.items() if _set(_there(record, path)) not in (None, [])]
 
 
-def _most(record: Record, name: str, jobs: str, tres: str, others: list[str]) -> Counts:
+def _most(record: Record, name: str, jobs: str, tres: str, others: list[str]) -> Limited:
     """Return the limits at two paths; those of other TRES go to ``others``."""
     found: dict[str, int] = {}
     for row in _there(record, tres) or ():
@@ -553,7 +553,7 @@ def _most(record: Record, name: str, jobs: str, tres: str, others: list[str]) ->
             others.append(f"{name} {kind}")
         elif count is not None:
             found[kind] = count
-    return Counts.of_slurm(_whole({jobs: _there(record, jobs)}, jobs), found)
+    return Limited.of_slurm(_whole({jobs: _there(record, jobs)}, jobs), found)
 
 
 def _there(record: Any, *paths: str) -> Any:

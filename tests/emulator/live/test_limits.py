@@ -31,7 +31,7 @@ from cosched_emulator.users.requests import (
     ended_job,
 )
 from cosched_emulator.workload.job import Terms, WorkloadJob
-from cosched_plugin.common.limits import UNBOUND, Counts, Limit
+from cosched_plugin.common.limits import UNBOUND, Limit, Limited
 from cosched_plugin.common.status import Status
 
 ANN, BOB = Requester("ann", operator=False), Requester("bob", operator=False)
@@ -65,7 +65,7 @@ class Bound(Site):
 def test_a_job_beyond_a_limit_waits_with_slurms_reason(
     limit: dict[str, Any], facts: dict[str, Any], reason: str
 ) -> None:
-    most = Counts(*[limit.pop(name, UNBOUND) for name in Counts._fields])
+    most = Limited(*[limit.pop(name, UNBOUND) for name in Limited._fields])
     everywhere = Partition("all", default=True)
     site = Bound(Limit(most, **limit), partitions=(everywhere,), parents={"optics": "physics"})
     for _ in range(3):
@@ -82,7 +82,7 @@ def test_a_job_beyond_a_limit_waits_with_slurms_reason(
 
 
 def test_who_waits_goes_on_by_priority_and_what_does_not_fit_is_passed_over() -> None:
-    site = Bound(Limit(Counts(cpus=8), each="user"))
+    site = Bound(Limit(Limited(cpus=8), each="user"))
     for cpus, priority in ((8, 0), (6, -1), (3, -2), (2, -3), (4, -1)):
         site.do(submit(cpus, priority=priority), who=ANN)
     assert told_jobs(site) == [1]
@@ -98,7 +98,7 @@ def test_who_waits_goes_on_by_priority_and_what_does_not_fit_is_passed_over() ->
 
 
 def test_a_requeued_job_keeps_its_place_and_its_end_lets_the_next_one_in_at_once() -> None:
-    site = Bound(Limit(Counts(jobs=1), each="user"))
+    site = Bound(Limit(Limited(jobs=1), each="user"))
     site.do(submit(run_s=5), who=ANN)
     site.do(submit(), who=ANN)
     site.start(0, begin(1, run_on(0, 1, 1, 1)))
@@ -146,7 +146,7 @@ def test_partitions_become_nodes_and_a_part_of_the_priority() -> None:
 
 
 def test_a_job_that_is_larger_than_its_limit_is_refused() -> None:
-    site = Bound(Limit(Counts(gpus=2), each="user"))
+    site = Bound(Limit(Limited(gpus=2), each="user"))
     refused = site.live.command(0, ANN, submit(8, ppn_max=4, resources=(("gpu:a100", 1), ("gpu", 2))))
     assert isinstance(refused, Refused)
     assert refused.text == "4 gpus wanted, its limit is 2"
@@ -154,7 +154,7 @@ def test_a_job_that_is_larger_than_its_limit_is_refused() -> None:
 
 def test_whole_nodes_count_as_those_that_a_job_may_have() -> None:
     nodes = (node_class(2, 4), node_class(1, 16))
-    rules = Rules({"small": Partition("small", ((0, 2),)), "all": Partition("all")}, {}, (Limit(Counts(cpus=8)),))
+    rules = Rules({"small": Partition("small", ((0, 2),)), "all": Partition("all")}, {}, (Limit(Limited(cpus=8)),))
     binding = Binding(rules, nodes)
     spec = submit(2, ppn_max=1, exclusive=True).job
     small, everywhere = (

@@ -12,7 +12,7 @@ from tests.processes import ROOT
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
 from cosched_emulator.workload.sacct.site_facts import Facts, read_facts
-from cosched_plugin.common.limits import Counts
+from cosched_plugin.common.limits import Limited
 
 SITE = ROOT.parent / "shared" / "site2026"
 NAMES = ("config", "partitions", "nodes", "reservations", "qos", "assoc", "events")
@@ -113,9 +113,9 @@ def test_facts_of_every_form_are_read(tmp_path: Path) -> None:
     assert [node.up for node in facts.nodes or ()] == [True, True, True, False]
     small = (facts.qos or ())[1]
     assert (small.together, small.of_user, small.of_account) == (
-        Counts(cpus=6),
-        Counts(gpus=2, nodes=1),
-        Counts(jobs=3),
+        Limited(cpus=6),
+        Limited(gpus=2, nodes=1),
+        Limited(jobs=3),
     )
     assert small.others == ("MaxWall",)
     assert [(each.user, each.share, each.each_jobs) for each in facts.associations or ()][2:4] == [

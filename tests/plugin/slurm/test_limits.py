@@ -16,7 +16,7 @@ from tests.plugin.slurm.record import FOLDER
 from tests.plugin.slurm.test_actuator import Slurm, Told, enforcer_of, go_on, lines, start
 from tests.plugin.slurm.test_scripts import polls_of
 
-from cosched_plugin.common.limits import NO_LIMIT, UNBOUND, Association, Counts, Limit, Qos
+from cosched_plugin.common.limits import NO_LIMIT, UNBOUND, Association, Limit, Limited, Qos
 from cosched_plugin.protocol.messages import JobHeld, JobReleased, JobSpec
 from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.adapter import Asked
@@ -36,15 +36,15 @@ from cosched_plugin.slurm.transport import Reply
 from cosched_terminal.console import Log
 
 
-def qos(name: str, together: Counts = NO_LIMIT, user: Counts = NO_LIMIT, **more: Any) -> Qos:
+def qos(name: str, together: Limited = NO_LIMIT, user: Limited = NO_LIMIT, **more: Any) -> Qos:
     return Qos(name, 0, together, user, NO_LIMIT, (), **more)
 
 
-def account(name: str, parent: str = "root", together: Counts = NO_LIMIT) -> Association:
+def account(name: str, parent: str = "root", together: Limited = NO_LIMIT) -> Association:
     return Association(name, "", parent, 1, together, UNBOUND, ())
 
 
-def user(of: str, name: str, jobs: int = UNBOUND, together: Counts = NO_LIMIT, partition: str = "") -> Association:
+def user(of: str, name: str, jobs: int = UNBOUND, together: Limited = NO_LIMIT, partition: str = "") -> Association:
     return Association(of, name, "", 1, together, jobs, (), partition)
 
 
@@ -81,14 +81,14 @@ def test_what_slurmdbd_of_each_release_tells_is_read(release: str) -> None:
     by_name = {each.name: each for each in told}
     few = by_name["few"]
     assert (few.together, few.of_user, few.of_account) == (
-        Counts(11, 12, 3), Counts(2, 8), Counts(7, nodes=3),
+        Limited(11, 12, 3), Limited(2, 8), Limited(7, nodes=3),
     )  # fmt: skip
     assert (few.factor, few.first, sorted(few.others)) == (2.0, False, ["MaxTRESPU mem", "MaxWall"])
-    assert (by_name["over"].of_user, by_name["over"].first) == (Counts(4), True)
+    assert (by_name["over"].of_user, by_name["over"].first) == (Limited(4), True)
     if release != "22.05":  # which has no percents
-        assert (by_name["half"].together, by_name["half"].others) == (Counts(3), ("TRES in percent",))
+        assert (by_name["half"].together, by_name["half"].others) == (Limited(3), ("TRES in percent",))
     found = {(each.account, each.user): each for each in associations}
-    assert found["phys", ""] == Association("phys", "", "root", 1, Counts(9, 6), UNBOUND, ("GrpTRES mem",))
+    assert found["phys", ""] == Association("phys", "", "root", 1, Limited(9, 6), UNBOUND, ("GrpTRES mem",))
     assert found["chem", ""].parent == "phys"
     assert (found["phys", "mail"].each_jobs, found["phys", "mail"].others) == (2, ("MaxTRES",))
     assert found["chem", "news"].each_jobs == 5  # of its account
@@ -120,10 +120,10 @@ def bounds(limits: KnownLimits, who: str, of: str, named: str, partition_qos: st
 
 
 SITE = (
-    account("root", "", Counts(cpus=100)),
-    account("phys", "root", Counts(9, 6)),
-    account("chem", "phys", Counts(nodes=3)),
-    user("chem", "ann", 5, Counts(gpus=2)),
+    account("root", "", Limited(cpus=100)),
+    account("phys", "root", Limited(9, 6)),
+    account("chem", "phys", Limited(nodes=3)),
+    user("chem", "ann", 5, Limited(gpus=2)),
     user("phys", "ann"),
     user("phys", "ann", 1, partition="fast"),
 )
@@ -146,7 +146,7 @@ SITE = (
         ),
         # What a QOS bounds takes the place of what associations do, amount by amount; jobs of each user that of MaxJobs.
         (
-            (qos("big", Counts(cpus=50), Counts(7)),),
+            (qos("big", Limited(cpus=50), Limited(7)),),
             ("ann", "chem", "big"),
             {
                 "QOSGrpCpuLimit": 50,
@@ -158,12 +158,12 @@ SITE = (
         ),
         # The partition's comes first, unless the job's says otherwise.
         (
-            (qos("mine", user=Counts(7, 8)), qos("part", user=Counts(2))),
+            (qos("mine", user=Limited(7, 8)), qos("part", user=Limited(2))),
             ("ann", "phys", "mine", "part"),
             {"QOSMaxJobsPerUserLimit": 2, "QOSMaxCpuPerUserLimit": 8, "AssocGrpJobsLimit": 9, "AssocGrpCpuLimit": 100},
         ),
         (
-            (qos("mine", user=Counts(7, 8), first=True), qos("part", user=Counts(2))),
+            (qos("mine", user=Limited(7, 8), first=True), qos("part", user=Limited(2))),
             ("ann", "phys", "mine", "part"),
             {"QOSMaxJobsPerUserLimit": 7, "QOSMaxCpuPerUserLimit": 8, "AssocGrpJobsLimit": 9, "AssocGrpCpuLimit": 100},
         ),
@@ -184,61 +184,61 @@ def test_limits_stand_in_for_each_other_as_in_slurm(
 
 def test_jobs_count_where_limits_do_not_bind_them() -> None:
     """A QOS stands in for its account's limit, which binds the others; and its jobs count there all the same."""
-    room = Room(KnownLimits([qos("big", Counts(cpus=50))], SITE))
+    room = Room(KnownLimits([qos("big", Limited(cpus=50))], SITE))
     big, plain = Facts("ann", "phys", "big", "", ""), Facts("bob", "phys", "normal", "", "")
-    room.count(big, Counts(1, 5, 0, 1))
-    assert room.take(plain, Counts(1, 2, 0, 1)) == "AssocGrpCpuLimit"
-    assert room.take(big, Counts(1, 40, 0, 1)) == ""
-    assert room.take(big, Counts(1, 10, 0, 1)) == "QOSGrpCpuLimit"
+    room.count(big, Limited(1, 5, 0, 1))
+    assert room.take(plain, Limited(1, 2, 0, 1)) == "AssocGrpCpuLimit"
+    assert room.take(big, Limited(1, 40, 0, 1)) == ""
+    assert room.take(big, Limited(1, 10, 0, 1)) == "QOSGrpCpuLimit"
 
 
 def test_a_node_counts_once_for_all_jobs_on_it() -> None:
-    room = Room(KnownLimits([], [account("phys", "", Counts(nodes=3))]))
+    room = Room(KnownLimits([], [account("phys", "", Limited(nodes=3))]))
     facts = Facts("ann", "phys", "", "", "")
-    room.count(facts, Counts(1, 1, 0, 2), ("n0", "n1"))
-    room.count(facts, Counts(1, 1, 0, 2), ("n1", "n0"))
-    assert room.take(facts, Counts(1, 1, 0, 2)) == "AssocGrpNodeLimit"
-    assert room.take(facts, Counts(1, 1, 0, 1)) == ""
-    assert room.take(facts, Counts(1, 1, 0, 1)) == "AssocGrpNodeLimit"
+    room.count(facts, Limited(1, 1, 0, 2), ("n0", "n1"))
+    room.count(facts, Limited(1, 1, 0, 2), ("n1", "n0"))
+    assert room.take(facts, Limited(1, 1, 0, 2)) == "AssocGrpNodeLimit"
+    assert room.take(facts, Limited(1, 1, 0, 1)) == ""
+    assert room.take(facts, Limited(1, 1, 0, 1)) == "AssocGrpNodeLimit"
 
 
 @pytest.mark.parametrize(
     ("changed", "spec", "threads", "alone", "expected"),
     [
-        ({}, JobSpec(1, 0, 4, 1, ppn_min=2, ppn_max=2), 1, 0, Counts(1, 4, 0, 2)),
-        ({}, JobSpec(1, 0, 4, 1, ppn_min=2, ppn_max=2), 2, 0, Counts(1, 8, 0, 2)),  # all threads of its cores
-        ({"threads_per_core": 1}, JobSpec(1, 0, 4, 1, ppn_min=2, ppn_max=2), 2, 0, Counts(1, 4, 0, 2)),
-        ({}, JobSpec(1, 0, 2, 1, ppn_min=1, ppn_max=1), 1, 16, Counts(1, 32, 0, 2)),
+        ({}, JobSpec(1, 0, 4, 1, ppn_min=2, ppn_max=2), 1, 0, Limited(1, 4, 0, 2)),
+        ({}, JobSpec(1, 0, 4, 1, ppn_min=2, ppn_max=2), 2, 0, Limited(1, 8, 0, 2)),  # all threads of its cores
+        ({"threads_per_core": 1}, JobSpec(1, 0, 4, 1, ppn_min=2, ppn_max=2), 2, 0, Limited(1, 4, 0, 2)),
+        ({}, JobSpec(1, 0, 2, 1, ppn_min=1, ppn_max=1), 1, 16, Limited(1, 32, 0, 2)),
         # 8 tasks as 5, 1, 1 and 1 are planned as 20 cores, and Slurm counts 8.
         (
             {"tasks": 8, "cpus": 8},
             JobSpec(1, 0, 4, 1, ppn_min=1, ppn_max=1, threads_per_process=5),
             1,
             0,
-            Counts(1, 8, 0, 4),
+            Limited(1, 8, 0, 4),
         ),
         (
             {},
             JobSpec(1, 0, 2, 1, ppn_min=1, ppn_max=1, resources=(("gpu", 3), ("gpu:a100", 3))),
             1,
             0,
-            Counts(1, 2, 6, 2),
+            Limited(1, 2, 6, 2),
         ),
         (
             {"per_job": (("gpu", 4),)},
             JobSpec(1, 0, 2, 1, ppn_min=1, ppn_max=1, resources=(("gpu", 3),)),
             1,
             0,
-            Counts(1, 2, 4, 2),
+            Limited(1, 2, 4, 2),
         ),
     ],
 )
 def test_what_a_job_will_count_as(
-    changed: Mapping[str, Any], spec: JobSpec, threads: int, alone: int, expected: Counts
+    changed: Mapping[str, Any], spec: JobSpec, threads: int, alone: int, expected: Limited
 ) -> None:
     job = polls_of("24.11", "c -t 0 -n1").jobs[0]._replace(tasks=spec.processes, cpus=spec.processes)
     assert counts_to_be(job._replace(**changed), spec, threads, alone) == expected
-    assert counts_of(job._replace(allocated={"cpu": 8, "mem": 4000, "node": 2, "gres/gpu": 3})) == Counts(1, 8, 3, 2)
+    assert counts_of(job._replace(allocated={"cpu": 8, "mem": 4000, "node": 2, "gres/gpu": 3})) == Limited(1, 8, 3, 2)
 
 
 def test_every_reason_has_a_meaning() -> None:
@@ -399,7 +399,7 @@ def test_a_job_without_room_is_held_until_another_ends_or_the_limit_is_raised(tm
     cluster = one.actuator._cluster
     assert happened(told, JobHeld) == [[]]
     before = len(lines)
-    stub = Stub(KnownLimits([qos("few", user=Counts(2))], []))
+    stub = Stub(KnownLimits([qos("few", user=Limited(2))], []))
     cluster.polls.database = cast("DatabasePolls", stub)
     go_on(one, slurm, 1)
     assert slurm.jobs[1]["job_state"] == "RUNNING"
@@ -413,7 +413,7 @@ def test_a_job_without_room_is_held_until_another_ends_or_the_limit_is_raised(tm
     go_on(one, slurm, 1)
     assert happened(told, JobReleased)[-1] == [2]
     assert cluster.limited == {}
-    stub.known, stub.changed = KnownLimits([qos("few", user=Counts(1))], []), True
+    stub.known, stub.changed = KnownLimits([qos("few", user=Limited(1))], []), True
     one.turn()
     assert happened(told, JobHeld)[-1] == [2]
     assert one.actuator.refused == 0
@@ -426,7 +426,7 @@ def test_what_was_placed_and_has_not_begun_counts(tmp_path: Path) -> None:
     told = Told([])
     one = enforcer_of(slurm, told, tmp_path)
     assert isinstance(one.actuator, SlurmActuator)
-    one.actuator._cluster.polls.database = cast("DatabasePolls", Stub(KnownLimits([qos("few", Counts(cpus=6))], [])))
+    one.actuator._cluster.polls.database = cast("DatabasePolls", Stub(KnownLimits([qos("few", Limited(cpus=6))], [])))
     told.answers = [[start(1)]]
     go_on(one, slurm, 1)
     slurm.jobs[1] |= {"state_reason": "None", "required_nodes": "n0"}

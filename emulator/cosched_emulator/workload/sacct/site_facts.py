@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.text_formats import read_text
-from cosched_plugin.common.limits import TRES, UNBOUND, Association, Counts, Qos
+from cosched_plugin.common.limits import TRES, UNBOUND, Association, Limited, Qos
 from cosched_plugin.common.sacct_dump import Clock
 from cosched_plugin.common.sacct_rows import TIME
 from cosched_plugin.common.slurm_notation import amounts, expand
@@ -89,10 +89,10 @@ class Record:
         found: tuple[int, ...] = self.read(name, lambda text: clock.read(text).instants, TIME)
         return found[0] if found else None
 
-    def most(self, jobs: str, tres: str) -> Counts:
+    def most(self, jobs: str, tres: str) -> Limited:
         """Return limits of a number of jobs and of TRES."""
         found: Mapping[str, int] = self.read(tres, _limits_of, "amounts such as cpu=4,gres/gpu=1,node=2")
-        return Counts.of_slurm(self.number(jobs), found)
+        return Limited.of_slurm(self.number(jobs), found)
 
     def others(self, names: Iterable[str], *tres: str) -> tuple[str, ...]:
         """Return those of some names that are set, and those of TRES with more than CPUs, GPUs and nodes."""

@@ -15,7 +15,7 @@ from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob
 from cosched_emulator.workload.sacct.sacct_sharing import memory_of
 from cosched_emulator.workload.sacct.site_facts import Facts, Node, Outage, Record
 from cosched_hwmodel.units import amounts_text
-from cosched_plugin.common.limits import ENFORCED, NO_LIMIT, UNBOUND, Association, Counts, Qos
+from cosched_plugin.common.limits import ENFORCED, NO_LIMIT, UNBOUND, Association, Limited, Qos
 from cosched_plugin.common.slurm_notation import ranges_text
 
 COLUMNS: Final = (
@@ -187,14 +187,14 @@ class _Site:
             if lines:
                 yield from ("", "[[limits]]", *[f"{name} = {_quoted(text)}" for name, text in keys.items()], *lines)
 
-    def _all_limits(self) -> Iterator[tuple[Mapping[str, str], Counts]]:
+    def _all_limits(self) -> Iterator[tuple[Mapping[str, str], Limited]]:
         for of, each in self._of_qos():
             for by, most in (("", each.together), ("user", each.of_user), ("account", each.of_account)):
                 if most != NO_LIMIT:
                     yield {**of, **({"each": by} if by else {})}, self._most(most)
         yield from self._of_associations()
 
-    def _most(self, most: Counts) -> Counts:
+    def _most(self, most: Limited) -> Limited:
         return most if most.cpus == UNBOUND else most._replace(cpus=max(1, most.cpus // self.threads))
 
     def _of_qos(self) -> Iterator[tuple[Mapping[str, str], Qos]]:
@@ -206,7 +206,7 @@ class _Site:
             if partition.qos in by_name and self.nodes:
                 yield {"partition": self.name_of("partition", partition.name)}, by_name[partition.qos]
 
-    def _of_associations(self) -> Iterator[tuple[Mapping[str, str], Counts]]:
+    def _of_associations(self) -> Iterator[tuple[Mapping[str, str], Limited]]:
         users: dict[str, list[Association]] = {}
         accounts = [each for each in self.facts.associations or () if not each.user]
         for each in self.facts.associations or ():
@@ -220,7 +220,7 @@ class _Site:
             own = users.get(account.account, [])
             each_jobs = {each.each_jobs for each in own}
             if len(each_jobs) == 1 and each_jobs != {UNBOUND}:
-                yield {**name, "each": "user"}, Counts(each_jobs.pop())
+                yield {**name, "each": "user"}, Limited(each_jobs.pop())
                 own = [each._replace(each_jobs=UNBOUND) for each in own]
             for each in own:
                 if (each.account, each.user) in logged:
