@@ -198,7 +198,7 @@ def parse_assignments(assignments: Assignments) -> dict[str, Any]:
 
 def assignment_texts(settings: Mapping[str, Any]) -> list[str]:
     """Return a table of settings as texts KEY=VALUE, of which `parse_assignments` makes the same table."""
-    return [f"{key}={_toml(value)}" for key, value in settings.items()]
+    return [f"{key}={toml_value(value)}" for key, value in settings.items()]
 
 
 def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:
@@ -221,13 +221,13 @@ def _policies_by_name() -> dict[str, EntryPoint | None]:
     return dict.fromkeys(names) | dict(installed(ENTRY_POINTS))
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
     """Return a value as TOML; JSON is TOML except for tables."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # nan and inf, which JSON spells differently
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False)  # TOML has no pairs of surrogates
 
 
 def _merge(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

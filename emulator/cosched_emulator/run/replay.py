@@ -19,6 +19,7 @@ from cosched_emulator.workload.jobs_in_columns import Same, columns_of
 from cosched_emulator.workload.side_files.annotations import RAN_ON, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import JobKey
 from cosched_hwmodel.units import NodeSet
+from cosched_plugin.common.allocation import nodes_in
 from cosched_plugin.config import RECORDED
 
 REPLAY: Final = "replay"
@@ -40,7 +41,7 @@ def schedule_of(prepared: Prepared) -> Schedule:
     for job_id, source, submit_us, waited_us, cancel_us in zip(*map(jobs.each, columns), strict=True):
         if waited_us >= 0:
             nodes = said.get(JobKey(source, None, None))
-            found[job_id] = submit_us + waited_us, None if nodes is None else _node_set(nodes)
+            found[job_id] = submit_us + waited_us, None if nodes is None else nodes_in(nodes)
         elif cancel_us is not None:
             found[job_id] = None
     if not any(found.values()):
@@ -58,10 +59,3 @@ def unbound(prepared: Prepared) -> Prepared:
     workload = prepared.workload._replace(jobs=jobs)
     rules = prepared.rules._replace(limits=())
     return replace(prepared, workload=workload, rules=rules, gated=rules != NO_RULES or binds(workload))
-
-
-def _node_set(ranges: tuple[tuple[int, int], ...]) -> NodeSet:
-    nodes = 0
-    for first, count in ranges:
-        nodes |= ((1 << count) - 1) << first
-    return NodeSet(nodes)

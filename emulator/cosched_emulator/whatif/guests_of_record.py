@@ -14,7 +14,7 @@ from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.candidates import ALONE, FORMULA, GUESTS, TOLD
 from cosched_emulator.whatif.question import Prepared
-from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.whatif.validation import records_waits
 from cosched_plugin.config import RECORDED
 
 _MOST: Final = 10_000  # jobs, from the log's first on: no window begins as the record was there
@@ -23,18 +23,18 @@ _AS_RECORDED, _WITH_GUESTS = "as recorded", "guests in the recorded schedule"
 
 def record_study(prepared: Prepared) -> Plan | None:
     """Return the plan of both runs; None where the log records no waits, or where `guests` is left out."""
-    jobs = columns_of(prepared.log.jobs)
     offered = any(one.policy == GUESTS for one in prepared.candidates)
-    if not offered or not any(waited_us >= 0 for waited_us in jobs.each(jobs.waited_us)):
+    if not offered or not records_waits(prepared):
         return None
     scenario = {**prepared.base, "results": {"warmup": 0, "cooldown": 0}}
     seed = scenario.pop("seed")
+    jobs = min(_MOST, len(prepared.log.jobs))
     backfill = f"backfill={RECORDED}"
     table = {
         "title": _WITH_GUESTS,
         "seeds": [seed],
         "scenario": {**scenario, "script": prepared.question.site.get("script", [])},
-        "workloads": [{"name": RECORD, "workload": {"jobs": min(_MOST, len(jobs))}}],
+        "workloads": [{"name": RECORD, "workload": {"jobs": jobs}}],
         "hardware": [{"name": FORMULA, **prepared.hardware[FORMULA]}],
         "beliefs": [{"name": TOLD}],
         "policies": [

@@ -6,7 +6,6 @@ priorities, limits and sizes made the second half worse.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -24,6 +23,7 @@ from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.annotations import Annotations, write_annotations
 from cosched_emulator.workload.side_files.side_file_rows import JobKey
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.config import toml_value
 
 SCENARIO: Final = "scenario.toml"
 _ABOVE: Final = 0.1  # of the users who ask for more: so many may have had more than a limit
@@ -200,7 +200,7 @@ def _toml(table: Mapping[str, Any], path: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) or tables:
             below[key] = value
         elif value is not None:
-            yield f"{key} = {json.dumps(value, ensure_ascii=False)}"
+            yield f"{key} = {toml_value(value)}"
     for key, value in below.items():
         for each in [value] if isinstance(value, Mapping) else value:
             yield ""

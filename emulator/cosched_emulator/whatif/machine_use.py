@@ -137,14 +137,8 @@ class MachineUse(NamedTuple):
         started = [*range(fits)]
         if fits < len(queue):
             idle -= int(size[:fits].sum())
-            ends_us = np.concatenate(
-                [
-                    (self.start_us[running] + self.estimate_us[running]).clip(
-                        now_us
-                    ),  # beyond its estimate it ends now
-                    now_us + estimate_us[:fits],
-                ]
-            )
+            expected_us = (self.start_us[running] + self.estimate_us[running]).clip(now_us)  # an overdue job ends now
+            ends_us = np.concatenate([expected_us, now_us + estimate_us[:fits]])
             held = np.concatenate([self.size[running], size[:fits]])
             shadow_us, extra = _reservation(idle, int(size[fits]), ends_us, held)
             before = (now_us + estimate_us <= shadow_us).tolist()

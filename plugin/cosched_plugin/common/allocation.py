@@ -31,6 +31,14 @@ from cosched_plugin.protocol.messages import (
 Layers: TypeAlias = tuple[NodeSet, ...]
 
 
+def nodes_in(ranges: Iterable[tuple[int, int]]) -> NodeSet:
+    """Return the nodes of ranges (first, count)."""
+    nodes = 0
+    for first, count in ranges:
+        nodes |= ((1 << count) - 1) << first
+    return NodeSet(nodes)
+
+
 def layers_of(runs: Iterable[Run], depth: int) -> Layers:
     """Return the threads that ``runs`` name as ``depth`` layers."""
     if depth == 1:
@@ -293,11 +301,7 @@ class Machine:
             return NodeSet((1 << self.nodes) - 1)
         found = self._eligible.get(ranges)
         if found is None:
-            every = (1 << self.nodes) - 1
-            nodes = 0
-            for first, count in ranges:
-                nodes |= ((1 << count) - 1) << first
-            found = self._eligible[ranges] = NodeSet(nodes & every)
+            found = self._eligible[ranges] = NodeSet(nodes_in(ranges) & ((1 << self.nodes) - 1))
         return found
 
     def most_processes(self, job: JobSpec) -> int:

@@ -301,7 +301,7 @@ class Changes:
             job, notes = self._rejected.pop(number)
             job = m.JobSpec._make(
                 job
-            )  # another object: who knows jobs by it looks at this one, as a scheduler that begins does
+            )  # another object: who knows jobs by it looks at this one, as a new scheduler does
             state.arrived.append(job)
             state.queue.enter(job)
             for key, value in notes.items():

@@ -562,11 +562,10 @@ class PairMonitor:
 def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     job_id = running.job.id
     end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
-    stopped = running.suspended_us is not None
     if running.stopped:
         yield ResumeJob(job_id)
     # The limit of a suspended job stood still
-    yield from expect_end(job_id, end_us, view, lost_us=0 if stopped else None)
+    yield from expect_end(job_id, end_us, view, lost_us=None if running.suspended_us is None else 0)
     yield SetNote(job_id, NOTE, None)
 
 

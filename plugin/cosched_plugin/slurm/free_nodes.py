@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from cosched_hwmodel.units import SECOND_US, NodeSet
-from cosched_plugin.common.allocation import bits_of
+from cosched_plugin.common.allocation import bits_of, nodes_in
 from cosched_plugin.common.slurm_notation import WAITING
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
@@ -85,4 +85,4 @@ class FreeNodes:
 
 
 def _eligible(spec: JobSpec) -> int:
-    return sum(((1 << count) - 1) << first for first, count in spec.eligible) if spec.eligible else -1
+    return nodes_in(spec.eligible) if spec.eligible else -1

@@ -141,10 +141,8 @@ class PlacedReservation:
             self.refused = True
             return False
         self.moved = True
-        self._at_shadow, self._spare = (
-            at_shadow,
-            None,
-        )  # without it among the planned jobs: it starts now, and the view will include it
+        # Without it among the planned jobs: it starts now, and the view will include it.
+        self._at_shadow, self._spare = at_shadow, None
         self._take(head)
         return True
 

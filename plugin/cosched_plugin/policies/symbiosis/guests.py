@@ -237,13 +237,13 @@ class Guests(api.Matching):
         now_us = view.now_us
         ranked: list[tuple[float, int, int, Host, float, float]] = []
         for host in hosts:
-            last_us = _last_us(host.running, view) if self._inside else 0
-            if self._inside and now_us + job.longest_us > last_us:
-                continue  # nor beside it, where the job takes no less time
+            last_us = _last_us(host.running, view) if self._inside else inf
+            if now_us + job.longest_us > last_us:  # beside a host it takes as long, at least
+                continue
             own, theirs = self._slowdowns_of(job, host.running.job, view)
             if own == inf or not view.work.pay(api.prices.RANKED_PAIR):
                 continue
-            if self._inside and now_us + round(job.longest_us * own) > last_us:
+            if now_us + round(job.longest_us * own) > last_us:
                 continue
             ratio, span_us = max(host.tenancy.ratio, theirs), job.estimate_us * own
             later_us = _later_us(host.tenancy, ratio, span_us)
