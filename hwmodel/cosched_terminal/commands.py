@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
 from os import PathLike
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
+
+from cosched_terminal.help_text import Command, Group, Option, entitle, summary_of
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
 else:  # older releases of click do not export the generic type
     _ParamType = click.ParamType
 
+NO_TITLES: Final[Mapping[str, str]] = MappingProxyType({})
 _WIDTH: Final = 8  # width of a name, so that the helps of all groups begin in one column
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that prints its help from ``table``, and imports the command that is called.
 
     The table maps the title of a group of commands in the help to name -> (module of ``package``, help in one line).
@@ -42,12 +45,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - signature of click
         """Write the commands, group by group, in the order of the table."""
-        limit = formatter.width - 6 - max(map(len, self.commands))
         for title, rows in self._table.items():
             with formatter.section(title):
-                formatter.write_dl(
-                    [(f"{name:<{_WIDTH}}", self.commands[name].get_short_help_str(limit)) for name in rows]
-                )
+                formatter.write_dl([(f"{name:<{_WIDTH}}", summary_of(self.commands[name])) for name in rows])
 
     def load(self, name: str) -> click.Command:
         """Return a command with its options, which the module has under the same name."""
@@ -137,11 +137,12 @@ def option(words: str, text: str, kind: Kind = None, default: Any = None, **sett
     """Return what makes a parameter of a command an option, as its default.
 
     ``words`` are its names and the word for its value, such as ``-o --out FILE``; ``text`` is its help. ``kind`` gives bounds, or
-    the choices. The option is needed if it has no default and the annotation is not optional. ``settings`` are further ones of click.
+    the choices. The option is needed if it has no default and the annotation is not optional. ``settings`` are further ones of
+    click, and ``title``: the group of options in the help to which it belongs.
     """
     if default is not None:
         settings |= {"default": default, "show_default": default != ""}
-    return _Declared(click.Option, words, kind, {"help": text, **settings})
+    return _Declared(Option, words, kind, {"help": text, **settings})
 
 
 def argument(words: str = "", kind: Kind = None, **settings: Any) -> Any:
@@ -155,11 +156,17 @@ def several(options: Sequence[click.Parameter]) -> Any:
 
 
 def command(
-    group: click.Group | None = None, *, name: str = "", cls: type[click.Command] = click.Command, **settings: Any
+    group: click.Group | None = None,
+    *,
+    name: str = "",
+    cls: type[click.Command] = Command,
+    titles: Mapping[str, str] = NO_TITLES,
+    **settings: Any,
 ) -> Callable[[Callable[..., object]], click.Command]:
     """Return the decorator that makes a command of a function, whose documentation is the help; it is added to ``group``.
 
-    An option of the function's own replaces one of the same name among several that are one argument.
+    An option of the function's own replaces one of the same name among several that are one argument. ``titles`` of groups of
+    options in the help map to the names of the function's parameters in them, separated by blanks.
     """
 
     def make(function: Callable[..., object]) -> click.Command:
@@ -171,6 +178,9 @@ def command(
         for one in given.values():
             of_one = [one] if isinstance(one, click.Parameter) else one.options
             parameters += [each for each in of_one if each is one or own.isdisjoint(each.opts)]
+        for title, names in titles.items():
+            for each in names.split():
+                entitle(title, [given[each]])
 
         @wraps(function)
         def call(**values: Any) -> object:

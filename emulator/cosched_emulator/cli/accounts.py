@@ -9,9 +9,10 @@ import click
 
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import say
+from cosched_terminal.help_text import Group
 
 
-@click.group(epilog="\b\nExample:\n  cosched-emulator accounts check cluster.db")
+@click.group(cls=Group, epilog="\b\nExample:\n  cosched-emulator accounts check cluster.db")
 def accounts() -> None:
     """Look after the database of a manager (serve --db)."""
 
@@ -23,8 +24,9 @@ def check(
 ) -> None:
     """Say whether FILE is whole, with all that was confirmed; exit code 0 if it is, else 1.
 
-    \b
     No manager may have it open, and nothing is changed. Tables that disagree with the journal show when serve begins.
+
+    \b
     Example:
       cosched-emulator accounts check cluster.db
     """

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # a help must not load zmq and msgpack
 MOST_NAMED: Final = 20  # jobs or nodes in an error's text
 DEFAULT_TIMEOUT_S: Final = 10.0
 SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US)
+_TITLE: Final = "The manager that is asked"
 
 
 class Caller(NamedTuple):
@@ -37,18 +38,23 @@ class Caller(NamedTuple):
         "The manager's endpoint for users.  [env: COSCHED_MANAGER; default: ipc:///run/cosched/users.sock, if that folder is there]",
         default="",
         envvar="COSCHED_MANAGER",
+        title=_TITLE,
     )
     timeout_s: float | None = option(
         "--timeout S",
         f"Seconds to wait for a manager and its answer.  [default: {DEFAULT_TIMEOUT_S:g}, only for a manager that runs]",
         SECONDS,
+        title=_TITLE,
     )
-    key: str = option("--key FILE", "Own secret key.  [env: COSCHED_KEY]", default="", envvar="COSCHED_KEY")
+    key: str = option(
+        "--key FILE", "Own secret key.  [env: COSCHED_KEY]", default="", envvar="COSCHED_KEY", title=_TITLE
+    )
     manager_key: str = option(
         "--manager-key FILE",
         "The manager's public key.  [env: COSCHED_MANAGER_KEY]",
         default="",
         envvar="COSCHED_MANAGER_KEY",
+        title=_TITLE,
     )
     as_json: bool = option("--json", "Print JSON; times in seconds.")
 

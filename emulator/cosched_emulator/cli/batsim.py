@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -12,9 +12,14 @@ from cosched_emulator.cli.scenario_options import A_FILE, SCENARIO, overrides
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import align, say, warn
 
+_TITLES: Final = {
+    "Batsim's own": "workloads platform master_host mmax sharing dynamic acknowledged forward_profiles tell_run_times events"
+    " forward_unknown energy config",
+}
+
 
 # Over 50 lines: one parameter for each option.
-@command()
+@command(titles=_TITLES)
 def batsim(
     scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
     endpoint: str = option(

@@ -18,6 +18,7 @@ from cosched_emulator.offered import dependencies_of
 from cosched_emulator.users.idset import read_idset
 from cosched_hwmodel.units import SECOND_US, amounts_of
 from cosched_terminal.commands import Reader
+from cosched_terminal.help_text import Command, Option, entitle
 
 # The earliest start of a job, in the notation of sbatch's ``--begin``.
 
@@ -224,16 +225,45 @@ def _number(text: str, least: Decimal, most: Decimal, expected: str) -> Decimal:
     return number
 
 
-def _read(read: Callable[[str], Any], metavar: str, names: str, text: str) -> click.Option:
-    return click.Option(names.split(), type=Reader(read), metavar=metavar, help=text)
+def _read(read: Callable[[str], Any], metavar: str, names: str, text: str) -> Option:
+    return Option(names.split(), type=Reader(read), metavar=metavar, help=text)
 
 
-def _flag(names: str, text: str) -> click.Option:
-    return click.Option(names.split(), is_flag=True, default=None, help=text)
+def _flag(names: str, text: str) -> Option:
+    return Option(names.split(), is_flag=True, default=None, help=text)
 
 
 def job_options() -> list[click.Option]:
     """Return new option objects; the value of an option that was not given is None."""
+    groups = {
+        "What the job is": [
+            Option(["-J", "--job-name", "name"], metavar="NAME", help="Name.  [default: name of the script]"),
+            _read(read_time, "TIME", "-t --time", f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
+            _read(read_span, "TIME", "--estimate", "Expected run time.  [default: the time limit]"),
+            _read(read_array, "TASKS", "-a --array", "An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
+            Option(["--requeue/--no-requeue"], default=None, help="Run the job again if a node fails.  [default: yes]"),
+        ],
+        "What it asks for": _asked_options(),
+        "When, and for whom": [
+            _read(dependencies_of, "LIST", "-d --dependency", "Start after: afterok:1:2,afterany:3."),
+            _read(read_begin, "WHEN", "-b --begin", "Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
+            _flag("-H --hold held", "Hold the job until it is released."),
+            _read(
+                read_partitions, "LIST", "-p --partition partitions", "Any of these partitions.  [default: the site's]"
+            ),
+            Option(["-q", "--qos"], metavar="NAME", help="Its QOS, for limits."),
+            Option(["-A", "--account"], metavar="NAME", help="Its account, for limits."),
+            _read(read_number, "N", "--priority", "Priority; only operators raise it above 0.  [default: 0]"),
+            _read(read_number, "[N]", "--nice", "Lower the priority, by 100 where N is left out."),
+        ],
+        "What it would do": _emulated_options(),
+    }
+    for title, options in groups.items():
+        entitle(title, options)
+    return [each for options in groups.values() for each in options]
+
+
+def _asked_options() -> list[Option]:
     return [
         _read(read_count, "N", "-n --ntasks", "Processes.  [default: 1, or one a node]"),
         _read(read_node_range, "N[-M]", "-N --nodes", "Nodes for the processes."),
@@ -244,34 +274,22 @@ def job_options() -> list[click.Option]:
         _read(read_memory, "MIB", "--mem-per-task", "Memory of a process in MiB; suffixes K, M, G, T."),
         _read(read_memory, "MIB", "--mem-per-cpu", "Memory of each hardware thread of a process."),
         _read(read_node_memory, "MIB", "--mem", "Memory of all processes on a node; 0: all memory of the node."),
-        _read(read_time, "TIME", "-t --time", f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
-        _read(read_span, "TIME", "--estimate", "Expected run time.  [default: the time limit]"),
-        click.Option(["-J", "--job-name", "name"], metavar="NAME", help="Name.  [default: name of the script]"),
-        _read(read_array, "TASKS", "-a --array", "An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
-        _read(dependencies_of, "LIST", "-d --dependency", "Start after: afterok:1:2,afterany:3."),
-        _read(read_partitions, "LIST", "-p --partition partitions", "Any of these partitions.  [default: the site's]"),
-        click.Option(["-q", "--qos"], metavar="NAME", help="Its QOS, for limits."),
-        click.Option(["-A", "--account"], metavar="NAME", help="Its account, for limits."),
-        _read(read_begin, "WHEN", "-b --begin", "Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
         _read(read_exclusive, "[user]", "--exclusive", "Whole nodes, not shared with other jobs."),
         _flag("--unpaired", "Time sharing: no job of another slot on its nodes at the same time."),
         _read(amounts_of, "LIST", "--gres resources", "Of each node, as it names them: gpu:2,gpu-big:1."),
         _read(amounts_of, "LIST", "-L --licenses licences", "Of the whole cluster: matlab:4,ansys."),
-        _read(read_number, "N", "--priority", "Priority; only operators raise it above 0.  [default: 0]"),
-        _read(read_number, "[N]", "--nice", "Lower the priority, by 100 where N is left out."),
-        _flag("-H --hold held", "Hold the job until it is released."),
-        click.Option(
-            ["--requeue/--no-requeue"], default=None, help="Run the job again if a node fails.  [default: yes]"
-        ),
+    ]
+
+
+def _emulated_options() -> list[Option]:
+    return [
         _read(read_demand, "M:N:D", "--demand", "MB/s a process of memory bandwidth, network, disk."),
         _read(read_usage, "C:N:D:M", "--usage", "Shares of CPU, network, disk; memory as part of a node's."),
         _read(read_self_slowdown, "N:C", "--self-slowdown", "Factors of its processes on all CPUs, and all cores."),
         _read(
             read_seconds, "S", "--run run_us", "Emulation: true run time alone, in seconds.  [default: the estimate]"
         ),
-        click.Option(
-            ["--exit-code"], type=click.IntRange(0, 255), metavar="N", help="Emulation: exit code.  [default: 0]"
-        ),
+        Option(["--exit-code"], type=click.IntRange(0, 255), metavar="N", help="Emulation: exit code.  [default: 0]"),
     ]
 
 
@@ -306,7 +324,7 @@ _OPTIONAL: Final = {
 }
 
 
-class JobCommand(click.Command):
+class JobCommand(Command):
     """A command with the options of a job, some of which have an optional value: ``--exclusive`` or ``--exclusive=user``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -13,6 +13,7 @@ from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import align, say
+from cosched_terminal.help_text import Group
 
 _EXAMPLES = """\b
 Example, a manager, one scheduler, one user:
@@ -29,7 +30,7 @@ FOLDER: Final = argument(kind=click.Path())
 ROLE: Final = argument(kind=offered.ROLES)
 
 
-@click.group(epilog=_EXAMPLES)
+@click.group(cls=Group, epilog=_EXAMPLES)
 def keys() -> None:
     """Make keys for connections between machines, and set which keys a manager accepts."""
 

@@ -67,7 +67,6 @@ COMMANDS: Final = {
 def cli() -> None:
     """Emulate a resource manager and its nodes, and measure what a scheduling policy does to a workload.
 
-    \b
     Exit codes: 0 done, 1 failed, 2 wrong usage or input, 3 the scheduler was lost, 4 a broken invariant or
     an impossible decision of the policy.
     """

@@ -11,6 +11,7 @@ import click
 from cosched_emulator import offered
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_terminal.commands import Reader, option, several
+from cosched_terminal.help_text import entitle
 
 if TYPE_CHECKING:
     from cosched_terminal.commands import Kind
@@ -56,66 +57,84 @@ def sets(key: str, words: str, text: str, kind: Kind = str, *, factor: int = 1) 
     return option(words, text, kind).parameter(name, bool | None if kind is bool else str | None)
 
 
-_OPTIONS: Final = {str(each.name): each for each in (
-    sets("workload.swf", "--swf", "Jobs: a log in Standard Workload Format (.gz or plain); - for standard input.", click.Path()),
-    sets("workload.lublin", "--lublin N", "Jobs: N of the Lublin model.", click.IntRange(1, offered.MOST_JOBS)),
-    sets("workload.nas", "--nas N", "Jobs: N random jobs of the NAS programs.", click.IntRange(min=1)),
-    sets("workload.applications", "--applications FILE",
-        "Jobs: applications of a table of co-runs, CSV; with a log or the model: names of its jobs.", A_FILE),
-    sets("workload.profiles", "--profiles FILE", "What processes ask of nodes, by application or job, CSV.", A_FILE),
-    sets("workload.gap_s", "--gap-s S", f"NAS, applications: mean gap in seconds.  [default: {offered.GAP_S:g}]", float),
-    sets("workload.memory", "--memory", f"NAS: is the scheduler told it?  [default: {offered.MEMORY}]", offered.MEMORY_TOLD),
-    sets("workload.first", "--first I", "Log: begin with usable job I, counted from 0.", click.IntRange(min=0)),
-    sets("workload.jobs", "--jobs N", "Log: take N jobs; applications: draw N.", click.IntRange(min=1)),
-    sets("results.warmup", "--warmup N", "Leave the first N jobs out of the figures.", click.IntRange(min=0)),
-    sets("workload.aarr", "--aarr", f"Lublin: arrival parameter, smaller is busier.  [default: {offered.AARR:g}]", float),
-    sets("workload.load", "--load L", "Bring the jobs to this offered load, such as 0.9.", float),
-    sets("workload.load_method", "--load-method",
-        f"By what: gaps, or users of a log.  [default: {offered.LOAD_METHOD}]", offered.LOAD_METHODS),
-    sets("workload.limits", "--limits", "When to kill.  [default: logs estimate, else none]", offered.LIMITS),
-    sets("workload.estimates", "--estimates", "Replace the estimates.", offered.ESTIMATES),
-    sets("workload.estimate_factor", "--estimate-factor", "f-model: estimate = run x (1 + U x FACTOR).", float),
-    sets("workload.mix", "--mix", "Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
-    sets("workload.characteristics", "--characteristics MIX", "What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
-    sets("workload.annotations", "--annotations FILE", "What bounds jobs: a side file, CSV or TOML.", A_FILE),
-    sets("workload.self_slowdowns", "--self-slowdowns", "Draw the self slowdowns of jobs.", offered.SELF_SLOWDOWNS),
-    sets("workload.grow", "--grow", "Sizes are for one process per node, and grow to fill cores.", bool),
-    sets("preemption.resume_s", "--resume-s S", "Seconds that a job preempted to disk needs to come back.", float),
-    sets("workload.exclusive", "--exclusive", "Every job takes whole nodes.", bool),
-    sets("workload.skip_bad_rows", "--skip-bad-rows", "Log: leave malformed rows out.", bool),
-    sets("workload.cap_runs", "--cap-runs/--no-cap-runs", "Log: cut run times to the estimate.  [default: cut]", bool),
-    sets("workload.log_memory", "--log-memory/--no-log-memory", "Log: take the memory that jobs request.  [default: take]", bool),
-    sets("cluster.nodes", "--nodes N", f"Nodes.  [default: the log's machine, or {offered.NODES}]", click.IntRange(min=1)),
-    sets("cluster.processors", "--processors N", "Instead of --nodes: cores in all.", click.IntRange(min=1)),
-    sets("cluster.cores", "--cores C", "Cores of a node, instead of the shape's.", click.IntRange(min=1)),
-    sets("cluster.preset", "--node SHAPE", f"Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: {offered.SHAPE}]"),
-    sets("cluster.memory_mb", "--memory-gb GB", "Memory of a node.", _ABOVE_ZERO, factor=1024),
-    sets("cluster.memory_bandwidth_mbs", "--bandwidth-gbs N", "GB/s of a node's memory; 0: no limit.", _FROM_ZERO, factor=1000),
-    sets("cluster.idle_w", "--idle-w W", "Watts of a node, all its cores idle.", _FROM_ZERO),
-    sets("cluster.busy_w", "--busy-w W", "More watts for each busy core.", _FROM_ZERO),
-    sets("cluster.spin_w", "--spin-w W", "The same where a process only polls.", _FROM_ZERO),
-    sets("cluster.file", "--machine FILE", "Nodes: a TOML file of [[nodes]], instead of these options.", A_FILE),
-    sets("truth.contention", "--contention MODEL", f"{', '.join(offered.CONTENTION)}, MODULE:CLASS."),
-    sets("truth.pairs", "--pairs FILE", "Contention pairs: a table of measured co-runs, CSV.", A_FILE),
-    sets("truth.composition", "--composition", "How the slowest node slows a job.", list(COMPOSITIONS)),
-    sets("belief.demand", "--belief-demand", "What the scheduler knows of demand.", offered.KNOWLEDGE),
-    sets("belief.usage", "--belief-usage", "What the scheduler knows of jobs' usage.", offered.USAGE_KNOWLEDGE),
-    sets("belief.usage_noise", "--usage-noise X", "Relative error in that, at most.", click.FloatRange(0, 1, max_open=True)),
-    sets("belief.pairs", "--belief-pairs", "What the scheduler knows of pairs of jobs.", offered.KNOWLEDGE),
-    sets("belief.self_slowdowns", "--belief-self", "What it knows of self slowdowns.", offered.KNOWLEDGE),
-    sets("time_sharing.nodes", "--time-sharing", "Nodes run processes, which share CPUs.", offered.NODE_KINDS),
-    sets("time_sharing.quantum_s", "--quantum-s S",
-        f"Time sharing: length of a quantum in seconds.  [default: {offered.QUANTUM_S:g}]", float),
-    sets("time_sharing.local", "--local", "Time sharing: who gets a CPU next.", offered.LOCAL_SCHEDULERS),
-    sets("time_sharing.coscheduling", "--coscheduling POLICY", f"Time sharing: {', '.join(offered.COSCHEDULING)}, MODULE:CLASS."),
-    sets("time_sharing.windows", "--windows DIR", "Time sharing: where measured rates are kept for other runs.", A_FILE),
-    sets("workload.programs", "--programs NAME", "Time sharing: what processes do, a program or FILE.csv.", A_FILE),
-    sets("workload.cpu_share", "--cpu-share X",
-        f"Program fine: part of the time that it computes.  [default: {offered.CPU_SHARE:g}]", float),
-    sets("clock.deadline_s", "--deadline S",
-        f"Seconds a plugin has to answer.  [default: {offered.DEADLINE_S:g}]", click.FloatRange(min=0.1)),
-    sets("seed", "--seed", f"Seed of all random draws.  [default: {offered.SEED}]", int),
-)}  # fmt: skip
+# The title of a group in the help -> its options.
+_GROUPS: Final = {
+    "Jobs": (
+        sets("workload.swf", "--swf", "Jobs: a log in Standard Workload Format (.gz or plain); - for standard input.", click.Path()),
+        sets("workload.lublin", "--lublin N", "Jobs: N of the Lublin model.", click.IntRange(1, offered.MOST_JOBS)),
+        sets("workload.nas", "--nas N", "Jobs: N random jobs of the NAS programs.", click.IntRange(min=1)),
+        sets("workload.applications", "--applications FILE",
+            "Jobs: applications of a table of co-runs, CSV; with a log or the model: names of its jobs.", A_FILE),
+        sets("workload.first", "--first I", "Log: begin with usable job I, counted from 0.", click.IntRange(min=0)),
+        sets("workload.jobs", "--jobs N", "Log: take N jobs; applications: draw N.", click.IntRange(min=1)),
+        sets("results.warmup", "--warmup N", "Leave the first N jobs out of the figures.", click.IntRange(min=0)),
+        sets("workload.skip_bad_rows", "--skip-bad-rows", "Log: leave malformed rows out.", bool),
+        sets("workload.cap_runs", "--cap-runs/--no-cap-runs", "Log: cut run times to the estimate.  [default: cut]", bool),
+        sets("workload.log_memory", "--log-memory/--no-log-memory", "Log: take the memory that jobs request.  [default: take]", bool),
+        sets("workload.aarr", "--aarr", f"Lublin: arrival parameter, smaller is busier.  [default: {offered.AARR:g}]", float),
+        sets("workload.gap_s", "--gap-s S", f"NAS, applications: mean gap in seconds.  [default: {offered.GAP_S:g}]", float),
+        sets("workload.memory", "--memory", f"NAS: is the scheduler told it?  [default: {offered.MEMORY}]", offered.MEMORY_TOLD),
+    ),
+    "Jobs: load, limits and sizes": (
+        sets("workload.load", "--load L", "Bring the jobs to this offered load, such as 0.9.", float),
+        sets("workload.load_method", "--load-method",
+            f"By what: gaps, or users of a log.  [default: {offered.LOAD_METHOD}]", offered.LOAD_METHODS),
+        sets("workload.limits", "--limits", "When to kill.  [default: logs estimate, else none]", offered.LIMITS),
+        sets("workload.estimates", "--estimates", "Replace the estimates.", offered.ESTIMATES),
+        sets("workload.estimate_factor", "--estimate-factor", "f-model: estimate = run x (1 + U x FACTOR).", float),
+        sets("workload.grow", "--grow", "Sizes are for one process per node, and grow to fill cores.", bool),
+        sets("workload.exclusive", "--exclusive", "Every job takes whole nodes.", bool),
+        sets("preemption.resume_s", "--resume-s S", "Seconds that a job preempted to disk needs to come back.", float),
+    ),
+    "Jobs: what they need of nodes": (
+        sets("workload.mix", "--mix", "Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
+        sets("workload.characteristics", "--characteristics MIX", "What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
+        sets("workload.annotations", "--annotations FILE", "What bounds jobs: a side file, CSV or TOML.", A_FILE),
+        sets("workload.self_slowdowns", "--self-slowdowns", "Draw the self slowdowns of jobs.", offered.SELF_SLOWDOWNS),
+        sets("workload.profiles", "--profiles FILE", "What processes ask of nodes, by application or job, CSV.", A_FILE),
+    ),
+    "Nodes": (
+        sets("cluster.nodes", "--nodes N", f"Nodes.  [default: the log's machine, or {offered.NODES}]", click.IntRange(min=1)),
+        sets("cluster.processors", "--processors N", "Instead of --nodes: cores in all.", click.IntRange(min=1)),
+        sets("cluster.cores", "--cores C", "Cores of a node, instead of the shape's.", click.IntRange(min=1)),
+        sets("cluster.preset", "--node SHAPE", f"Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: {offered.SHAPE}]"),
+        sets("cluster.file", "--machine FILE", "Nodes: a TOML file of [[nodes]], instead of these options.", A_FILE),
+        sets("cluster.memory_mb", "--memory-gb GB", "Memory of a node.", _ABOVE_ZERO, factor=1024),
+        sets("cluster.memory_bandwidth_mbs", "--bandwidth-gbs N", "GB/s of a node's memory; 0: no limit.", _FROM_ZERO, factor=1000),
+        sets("cluster.idle_w", "--idle-w W", "Watts of a node, all its cores idle.", _FROM_ZERO),
+        sets("cluster.busy_w", "--busy-w W", "More watts for each busy core.", _FROM_ZERO),
+        sets("cluster.spin_w", "--spin-w W", "The same where a process only polls.", _FROM_ZERO),
+    ),
+    "Contention, and what the scheduler believes of it": (
+        sets("truth.contention", "--contention MODEL", f"{', '.join(offered.CONTENTION)}, MODULE:CLASS."),
+        sets("truth.pairs", "--pairs FILE", "Contention pairs: a table of measured co-runs, CSV.", A_FILE),
+        sets("truth.composition", "--composition", "How the slowest node slows a job.", list(COMPOSITIONS)),
+        sets("belief.demand", "--belief-demand", "What the scheduler knows of demand.", offered.KNOWLEDGE),
+        sets("belief.usage", "--belief-usage", "What the scheduler knows of jobs' usage.", offered.USAGE_KNOWLEDGE),
+        sets("belief.usage_noise", "--usage-noise X", "Relative error in that, at most.", click.FloatRange(0, 1, max_open=True)),
+        sets("belief.pairs", "--belief-pairs", "What the scheduler knows of pairs of jobs.", offered.KNOWLEDGE),
+        sets("belief.self_slowdowns", "--belief-self", "What it knows of self slowdowns.", offered.KNOWLEDGE),
+    ),
+    "Time sharing": (
+        sets("time_sharing.nodes", "--time-sharing", "Nodes run processes, which share CPUs.", offered.NODE_KINDS),
+        sets("time_sharing.quantum_s", "--quantum-s S",
+            f"Time sharing: length of a quantum in seconds.  [default: {offered.QUANTUM_S:g}]", float),
+        sets("time_sharing.local", "--local", "Time sharing: who gets a CPU next.", offered.LOCAL_SCHEDULERS),
+        sets("time_sharing.coscheduling", "--coscheduling POLICY", f"Time sharing: {', '.join(offered.COSCHEDULING)}, MODULE:CLASS."),
+        sets("time_sharing.windows", "--windows DIR", "Time sharing: where measured rates are kept for other runs.", A_FILE),
+        sets("workload.programs", "--programs NAME", "Time sharing: what processes do, a program or FILE.csv.", A_FILE),
+        sets("workload.cpu_share", "--cpu-share X",
+            f"Program fine: part of the time that it computes.  [default: {offered.CPU_SHARE:g}]", float),
+    ),
+    "Run": (
+        sets("clock.deadline_s", "--deadline S",
+            f"Seconds a plugin has to answer.  [default: {offered.DEADLINE_S:g}]", click.FloatRange(min=0.1)),
+        sets("seed", "--seed", f"Seed of all random draws.  [default: {offered.SEED}]", int),
+    ),
+}  # fmt: skip
+_OPTIONS: Final = {str(each.name): each for options in _GROUPS.values() for each in options}
+for _title, _group in _GROUPS.items():
+    entitle(_title, _group)
 SCENARIO: Final = several([*_OPTIONS.values()])
 
 # What else several commands have.

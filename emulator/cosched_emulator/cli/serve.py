@@ -41,8 +41,15 @@ NEEDS: Final = {  # option -> the one that must be there, and why
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
 
 
+_TITLES: Final = {
+    "The scheduler, and users": "endpoint users keys operators wait estimate_starts copied",
+    "Accounts": "db standby accept_loss compact archive keep",
+    "Results, log and metrics": "out force as_json metrics log_json",
+}
+
+
 # Over 50 lines: one parameter for each option.
-@command()
+@command(titles=_TITLES)
 def serve(
     scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
     endpoint: str | None = option(

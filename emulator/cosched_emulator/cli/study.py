@@ -14,6 +14,7 @@ import click
 from cosched_emulator.studies.axes import DRAWN
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, say, warn
+from cosched_terminal.help_text import Group
 
 if TYPE_CHECKING:
     from cosched_emulator.studies.cell_run import Failure
@@ -29,7 +30,7 @@ LEVEL: Final = option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def study() -> None:
     """Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.
 

@@ -17,6 +17,7 @@ from cosched_emulator import offered
 from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, sets, some_of_scenario
 from cosched_terminal.commands import argument, command, given_options, option, several
 from cosched_terminal.console import progress_bar, say, warn
+from cosched_terminal.help_text import Group
 
 if TYPE_CHECKING:
     from cosched_emulator.whatif.question import Prepared
@@ -88,7 +89,7 @@ class MachineOptions(NamedTuple):
     file: str | None = option("--machine FILE", "Machine: a TOML file of [[nodes]].", A_FILE)
 
 
-@click.group()
+@click.group(cls=Group)
 def workload() -> None:
     """Look at workloads, generate and import them."""
 
@@ -102,7 +103,14 @@ class MachineSize(NamedTuple):
 
 
 # Over 50 lines: one parameter for each option.
-@command(workload, epilog=_DESCRIBE_EXAMPLES)
+@command(
+    workload,
+    epilog=_DESCRIBE_EXAMPLES,
+    titles={
+        "Of a file": "first jobs skip_bad_rows as_logged",
+        "What is drawn": "characteristics annotations self_slowdowns grow seed",
+    },
+)
 def describe(
     *,
     log: str | None = argument("[FILE]", click.Path()),

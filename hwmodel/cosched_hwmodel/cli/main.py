@@ -13,14 +13,14 @@ from cosched_hwmodel.measured import METHODS, Method
 from cosched_terminal.command_line import run_command_line
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, say
+from cosched_terminal.help_text import Group
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="cosched", prog_name="cosched-hwmodel")
 def cli() -> None:
     """Measure a node, draw it, and predict which jobs slow each other down on it.
 
-    \b
     Exit codes: 0 done, 1 failed, 2 wrong usage or input, 130/143 after SIGINT/SIGTERM.
     """
 

@@ -33,8 +33,14 @@ CONTENTION: Final = option(
 )
 
 
+_SERVE_TITLES: Final = {
+    "The manager": "endpoint wait_s silence_s standby own_secret manager_public",
+    "Log, trace and metrics": "trace_file status_endpoint metrics_address log_json quiet",
+}
+
+
 # Over 50 lines: one parameter for each option, passed on.
-@command()
+@command(titles=_SERVE_TITLES)
 def serve(
     endpoint: str | None = option(
         "--connect ENDPOINT",

@@ -32,7 +32,6 @@ COMMANDS: Final = {
 def cli() -> None:
     """Schedule jobs for a resource manager: cosched's scheduler as a process of its own.
 
-    \b
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 protocol (no manager, or it went away),
     4 an impossible decision of the policy, 130/143 after SIGINT/SIGTERM.
     """

@@ -12,6 +12,7 @@ from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, METRICS, QUIET, SE
 from cosched_plugin.common.errors import UsageError
 from cosched_terminal.commands import command, given_options, option
 from cosched_terminal.console import Log, say
+from cosched_terminal.help_text import Group
 
 PARTITION: Final = option("--partition", "Whose jobs are cosched's; may be repeated. Default: the site file's.")
 GUESTS: Final = option(
@@ -32,8 +33,15 @@ FETCH_JWT: Final = option("--fetch-jwt", "Let `scontrol token` make that token, 
 SITE: Final = option("--site FILE", "What the site says of itself; docs/slurm.md.")
 
 
+_SLURM_TITLES: Final = {
+    "The site": "rest_address jwt_file fetch_jwt api partitions guests site_file models tick_partition wake",
+    "With some of the modes": "share folder anonymise dry_run requeue_bad record state",
+    "Log, trace and metrics": "trace_file metrics_address log_json quiet",
+}
+
+
 # Over 50 lines: one parameter for each option, passed on.
-@command(cls=click.Group, invoke_without_command=True)
+@command(cls=Group, invoke_without_command=True, titles=_SLURM_TITLES)
 def slurm(
     rest_address: str | None = REST,
     jwt_file: str | None = JWT_FILE,
