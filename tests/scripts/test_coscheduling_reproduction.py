@@ -10,31 +10,12 @@ from typing import Any, Final
 
 import pytest
 from scripts.papers.claims import Claim
+from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling.claims.common import cell as cell_of
 from scripts.papers.coscheduling.claims.common import mean_change, rank_correlation
 from scripts.papers.coscheduling.claims.energy import formula_error
 from scripts.papers.coscheduling.claims.programs import group_ratio
 from scripts.papers.coscheduling.conditions import CONDITIONS, GAPS
-from scripts.papers.coscheduling.experiment import USUAL, experiment, products, stages
-from scripts.papers.coscheduling.names import (
-    ALL_STRICT,
-    BATCH,
-    BLOCKING,
-    EXECUTION,
-    GANG,
-    HIGH,
-    HYBRID,
-    LIGHT,
-    NLS,
-    PB,
-    RESPONSE,
-    SB,
-    SPINNING,
-    copies,
-)
-from scripts.papers.coscheduling.names import (
-    cell as name_of,
-)
 from scripts.papers.coscheduling.pictures import PICTURES
 from scripts.papers.coscheduling.published import INCONSISTENT, TABLE_3, TABLE_4
 from scripts.papers.coscheduling.report import CLAIMS, report
@@ -51,11 +32,11 @@ from cosched_emulator.workload.nas import CLASSES, NAS, PROGRAMS
 
 SIZE: Final = Size(30, 6)
 # What invented runs have: responses grow with the policy's rank; without packing everything takes a quarter more.
-RANK: Final = {HYBRID: 1.0, SB: 1.1, "CC": 1.1, GANG: 1.25, "DCS": 1.6, PB: 1.7, BATCH: 3.0, NLS: 2.0}
+RANK: Final = {ex.HYBRID: 1.0, ex.SB: 1.1, "CC": 1.1, ex.GANG: 1.25, "DCS": 1.6, ex.PB: 1.7, ex.BATCH: 3.0, ex.NLS: 2.0}
 
 
 def cells_of(size: Size) -> tuple[Cell, ...]:
-    return make_plan(read_experiment(experiment(size))).cells
+    return make_plan(read_experiment(ex.experiment(size))).cells
 
 
 @pytest.fixture(scope="module")
@@ -72,13 +53,13 @@ def found(cells: tuple[Cell, ...]) -> Figures:
 
 
 def test_few_seeds_of_everything_run_first(cells: tuple[Cell, ...]) -> None:
-    assert len(stages(SIZE)) == len(products(SIZE))
-    rest = [cell for cell in cells if stages(SIZE)[cell.stage].endswith("rest")]
+    assert len(ex.stages(SIZE)) == len(ex.products(SIZE))
+    rest = [cell for cell in cells if ex.stages(SIZE)[cell.stage].endswith("rest")]
     assert {cell.names["seeds"] for cell in rest} == {"6"}
-    assert {"X1", "X2", "X3", "X4", "X5", "X6", "strict", "full", "sensitivity", "own"} <= {*stages(SIZE)}
-    plan = make_plan(read_experiment(experiment(Size(20, 2, quick=True))))
+    assert {"X1", "X2", "X3", "X4", "X5", "X6", "strict", "full", "sensitivity", "own"} <= {*ex.stages(SIZE)}
+    plan = make_plan(read_experiment(ex.experiment(Size(20, 2, quick=True))))
     assert {cell.names["policies"] for cell in plan.extra} == {
-        name_of(BATCH, "strict")
+        ex.cell(ex.BATCH, "strict")
     }  # with shaken run times: it is cheap
     assert len(plan.extra) == 2 * 9
     quick = plan.cells
@@ -93,17 +74,17 @@ def test_all_policies_get_the_same_jobs(cells: tuple[Cell, ...]) -> None:
             place = (cell.names["workloads"], cell.names["seeds"])
             jobs.setdefault(place, set()).add((cell.scenario.workload, cell.scenario.cluster, cell.scenario.seed))
     assert all(len(each) == 1 for each in jobs.values())
-    assert {cell.scenario.workload.gap_s for cell in cells if cell.names["workloads"] == LIGHT} == {250.0}
+    assert {cell.scenario.workload.gap_s for cell in cells if cell.names["workloads"] == ex.LIGHT} == {250.0}
 
 
 def test_settings_of_policies_arrive(cells: tuple[Cell, ...]) -> None:
     chosen = {(cell.names["workloads"], cell.policy, cell.names["variants"]): cell for cell in cells}
-    skipping = chosen[HIGH, name_of(HYBRID, "skip", "NP"), "base"]
+    skipping = chosen[ex.HIGH, ex.cell(ex.HYBRID, "skip", "NP"), "base"]
     assert skipping.settings["backfill"]["name"] == "skip"
     assert skipping.settings["placement"]["name"] == "scattered"
     assert skipping.scenario.time_sharing is not None
     assert skipping.scenario.time_sharing.coscheduling == "hybrid"
-    strict = chosen[HIGH, name_of(BATCH, "strict"), "base"]
+    strict = chosen[ex.HIGH, ex.cell(ex.BATCH, "strict"), "base"]
     assert strict.settings["placement"] == {"name": "contiguous", "contexts": 1}
     assert strict.settings["backfill"]["name"] == "none"
 
@@ -115,7 +96,7 @@ def test_the_formula_gives_the_printed_totals() -> None:
     assert max(abs(formula_error(row)) for row in TABLE_3.values()) == pytest.approx(3.20, abs=0.01)
     errors = {place: abs(formula_error(row)) for place, row in TABLE_4.items()}
     assert max(errors[place] for place in errors if place not in INCONSISTENT) < 2.2
-    assert TABLE_3[HYBRID, "P"].busy_w == pytest.approx(20.6, abs=0.05)
+    assert TABLE_3[ex.HYBRID, "P"].busy_w == pytest.approx(20.6, abs=0.05)
 
 
 def test_the_mean_of_table_1_is_that_of_the_claims() -> None:
@@ -136,11 +117,11 @@ def row_of(cell: Cell) -> dict[str, Any]:
     seed, (policy, *words) = int(names["seed"]), cell.policy.split()
     level = RANK[policy] * (1.25 if "NP" in words else 1.0) * (1 + seed / 100)
     workload = names["workload"]
-    heavy = 3.0 if workload == HIGH else 1.0
-    execution = 0.5 if policy == BATCH else RANK[policy]
+    heavy = 3.0 if workload == ex.HIGH else 1.0
+    execution = 0.5 if policy == ex.BATCH else RANK[policy]
     if workload.startswith("X5"):
         spread = {"CG": 3.0, "IS": 1.5, "SP": 2.0, "MG": 2.0, "EP": 1.0}.get(workload[3:], 1.1)
-        execution = (1.0 if policy == HYBRID else 1.05 if policy in (SB, "CC") else spread) * (1 + seed / 1000)
+        execution = (1.0 if policy == ex.HYBRID else 1.05 if policy in (ex.SB, "CC") else spread) * (1 + seed / 1000)
     aware = 0.5 if workload == "X6 aware" else 1.0
     figures = [
         "residents_mean",
@@ -159,14 +140,14 @@ def row_of(cell: Cell) -> dict[str, Any]:
     return {
         **names,
         **dict.fromkeys(figures, level / 10),
-        RESPONSE: 1000 * level * heavy * aware,
+        ex.RESPONSE: 1000 * level * heavy * aware,
         "all_wait_s_mean": 500 * level * heavy * aware,
-        EXECUTION: 400 * execution,
+        ex.EXECUTION: 400 * execution,
         "wait_share": 0.6 * heavy / 3,
         "wait_per_execution": 2 * level,
         "makespan_s": 20_000 * level,
         "busy_node_s": 250_000 * level,
-        "busy_share": 0.6 if policy == BATCH else 0.9 + seed / 1000,
+        "busy_share": 0.6 if policy == ex.BATCH else 0.9 + seed / 1000,
         "execution_over_alone": execution,
         "throughput": 1 / level,
         "energy_total_j": 60 * level,
@@ -181,7 +162,7 @@ def figures_of(cells: tuple[Cell, ...], seeds: int = 20, workloads: str = "") ->
         for cell in cells
         if int(cell.names["seeds"]) <= seeds and cell.names["workloads"].startswith(workloads)
     ]
-    return Figures(series_of(rows), USUAL)
+    return Figures(series_of(rows), ex.USUAL)
 
 
 def test_every_row_of_the_claims_is_there_and_has_its_runs(found: Figures) -> None:
@@ -209,19 +190,19 @@ def test_verdicts_follow_the_invented_orders(found: Figures, cells: tuple[Cell, 
 
 
 def test_claims_without_runs_say_so() -> None:
-    claims = all_claims(Figures([], USUAL))
+    claims = all_claims(Figures([], ex.USUAL))
     assert {claim.verdict for claim in claims if claim.where not in ("table 3", "table 4", "tables 3, 4")} == {None}
 
 
 def test_means_over_policies_are_geometric(found: Figures) -> None:
-    pairs = [(cell_of(HIGH, name), cell_of(HIGH, name, placement="NP")) for name in (HYBRID, PB)]
-    change = mean_change(found, RESPONSE, pairs)
+    pairs = [(cell_of(ex.HIGH, name), cell_of(ex.HIGH, name, placement="NP")) for name in (ex.HYBRID, ex.PB)]
+    change = mean_change(found, ex.RESPONSE, pairs)
     assert change is not None
     assert change.mean == pytest.approx(-20.0)
-    assert mean_change(found, RESPONSE, [(cell_of("none", PB), cell_of("none", SB))]) is None
+    assert mean_change(found, ex.RESPONSE, [(cell_of("none", ex.PB), cell_of("none", ex.SB))]) is None
     ratio = group_ratio(found, "CG")
     assert ratio[1] == pytest.approx(3.0 / (3.1 / 3))
-    assert set(SPINNING).isdisjoint(BLOCKING)
+    assert set(ex.SPINNING).isdisjoint(ex.BLOCKING)
 
 
 def test_rank_correlation() -> None:
@@ -256,15 +237,15 @@ def test_report_of_all_results(found: Figures) -> None:
 
 
 def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
-    lines = report(figures_of(cells, seeds=1, workloads=copies("CG")), SIZE)
+    lines = report(figures_of(cells, seeds=1, workloads=ex.copies("CG")), SIZE)
     assert "## Figure 6: three copies of one program" in lines
     assert "## Figure 3: 100 jobs at two loads" not in lines
-    assert report(Figures([], USUAL), SIZE)
+    assert report(Figures([], ex.USUAL), SIZE)
 
 
 def test_pictures_of_all_results(found: Figures) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    nothing = Figures([], USUAL)
+    nothing = Figures([], ex.USUAL)
     for picture in PICTURES.values():
         figure = picture(found)
         assert any(axis.lines or axis.patches for axis in figure.axes)
@@ -275,7 +256,7 @@ def test_pictures_of_all_results(found: Figures) -> None:
 def test_names_of_claims_leave_out_what_stands_beside_them(found: Figures) -> None:
     texts = [claim.text for claim in all_claims(found) if claim.text.startswith("C12")]
     assert all("skip" not in text and " P" not in text.replace(" PB", "") for text in texts)
-    assert cell_of(HIGH, BATCH, ALL_STRICT) == Where(HIGH, "BATCH strict")
+    assert cell_of(ex.HIGH, ex.BATCH, ex.ALL_STRICT) == Where(ex.HIGH, "BATCH strict")
 
 
 # ---------------------------------------------------------------- as a whole

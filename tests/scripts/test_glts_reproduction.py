@@ -10,40 +10,11 @@ from typing import Any
 import pytest
 from scripts.papers.claims import Claim, Kind
 from scripts.papers.figures import Figures, Where
+from scripts.papers.glts import experiment as ex
+from scripts.papers.glts import published as printed
 from scripts.papers.glts.claims import claims, where_of_block, where_of_slack
-from scripts.papers.glts.experiment import (
-    AARR,
-    BASE,
-    BASES,
-    BLOCKS,
-    EXACT,
-    GAPS,
-    GLTS,
-    ONE,
-    ORIGINAL,
-    PLAIN,
-    QUICK,
-    SCHEDULERS,
-    SLACKS,
-    SSP,
-    STAGES,
-    USUAL,
-    VARIANTS,
-    experiment,
-    scenario_of,
-    space_sharing,
-    stages,
-)
 from scripts.papers.glts.measures import TENTHS, Watch, delay_figures, figures, relative_responses
 from scripts.papers.glts.pictures import point, share_within
-from scripts.papers.glts.published import (
-    CLASS_JOBS,
-    CLASS_WORK,
-    CORE_UTILISATION,
-    RELATIVE_RESPONSE,
-    SSP_W2,
-    short_of_all,
-)
 from scripts.papers.glts.report import report
 from scripts.papers.lists import LISTS
 from scripts.papers.study import Size
@@ -64,7 +35,7 @@ LEVEL |= {"GLTS/one": 0.65, "EASY": 2.0, "EASY, priorities": 2.0}
 
 
 def cells_of(size: Size) -> tuple[Cell, ...]:
-    return make_plan(read_experiment(experiment(size))).cells
+    return make_plan(read_experiment(ex.experiment(size))).cells
 
 
 @pytest.fixture(scope="module")
@@ -75,10 +46,10 @@ def cells() -> tuple[Cell, ...]:
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Run]:
     """Return a small run of each of two schedulers, traced."""
-    table = scenario_of("W2", 250)
+    table = ex.scenario_of("W2", 250)
     return {
-        SSP: cosched_emulator.simulate(table, "ssp", trace=[]),
-        GLTS: cosched_emulator.simulate(table, "glts", trace=[]),
+        ex.SSP: cosched_emulator.simulate(table, "ssp", trace=[]),
+        ex.GLTS: cosched_emulator.simulate(table, "glts", trace=[]),
     }
 
 
@@ -86,22 +57,22 @@ def runs() -> dict[str, Run]:
 
 
 def test_every_scheduler_tries_all_windows_but_one(cells: tuple[Cell, ...]) -> None:
-    base = [cell for cell in cells if cell.names["variants"] == BASE and cell.names["beliefs"] == EXACT]
-    for workload in AARR:
+    base = [cell for cell in cells if cell.names["variants"] == ex.BASE and cell.names["beliefs"] == ex.EXACT]
+    for workload in ex.AARR:
         names = [cell.policy for cell in base if cell.names["workloads"] == workload and cell.names["seeds"] == "1"]
-        assert names == [*BASES, *(PLAIN if workload == "W1" else ())]
+        assert names == [*ex.BASES, *(ex.PLAIN if workload == "W1" else ())]
     for cell in cells:
-        if cell.policy in (*SCHEDULERS, ONE):
-            assert cell.settings["matching"]["fairness_tries"] == ("one" if cell.policy == ONE else "all")
+        if cell.policy in (*ex.SCHEDULERS, ex.ONE):
+            assert cell.settings["matching"]["fairness_tries"] == ("one" if cell.policy == ex.ONE else "all")
 
 
 def test_plain_space_sharing_has_the_same_nodes_without_slices(cells: tuple[Cell, ...]) -> None:
-    found = {cell.policy: cell for cell in cells if cell.names["seeds"] == "1" and cell.policy in (SSP, *PLAIN)}
-    for name in PLAIN:
+    found = {cell.policy: cell for cell in cells if cell.names["seeds"] == "1" and cell.policy in (ex.SSP, *ex.PLAIN)}
+    for name in ex.PLAIN:
         settings = found[name].settings
         assert settings["slices"]["name"] == "none"
-        assert settings["placement"] == found[SSP].settings["placement"]
-    (drawn,) = [cell.scenario for cell in cells if cell.names["variants"] == ORIGINAL and cell.names["seeds"] == "1"]
+        assert settings["placement"] == found[ex.SSP].settings["placement"]
+    (drawn,) = [cell.scenario for cell in cells if cell.names["variants"] == ex.ORIGINAL and cell.names["seeds"] == "1"]
     assert (drawn.cluster.nodes, drawn.cluster.preset, drawn.workload.grow) == (128, "single", False)
 
 
@@ -114,21 +85,21 @@ def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
             assert cell.settings["fairness"]["factor"] == (1e6 if value == "none" else float(value))
         elif kind == "gap":
             assert cell.scenario.workload.gap_factor == float(value)
-        assert cell.scenario.workload.aarr == AARR[cell.names["workloads"]]
+        assert cell.scenario.workload.aarr == ex.AARR[cell.names["workloads"]]
 
 
 def test_stages_run_in_order_seed_by_seed(cells: tuple[Cell, ...]) -> None:
     size = Size(50, 4)
-    found = [(stages(size)[cell.stage], int(cell.names["seeds"])) for cell in cells]
-    assert found == sorted(found, key=lambda each: ([*STAGES].index(each[0]), each[1]))
-    assert {stage for stage, _ in found} == {*STAGES}
-    for stage, seeds in STAGES.items():
+    found = [(ex.stages(size)[cell.stage], int(cell.names["seeds"])) for cell in cells]
+    assert found == sorted(found, key=lambda each: ([*ex.STAGES].index(each[0]), each[1]))
+    assert {stage for stage, _ in found} == {*ex.STAGES}
+    for stage, seeds in ex.STAGES.items():
         first = 4 if stage == "more" else 1
         assert {seed for each, seed in found if each == stage} == {*range(first, min(seeds, 4) + 1)}
-    assert {cell.names["variants"] for cell in cells} == {BASE, *VARIANTS}
+    assert {cell.names["variants"] for cell in cells} == {ex.BASE, *ex.VARIANTS}
     quick = cells_of(Size(50, 2, quick=True))
-    assert {cell.names["variants"] for cell in quick} == {BASE, *QUICK}
-    assert {cell.names["beliefs"] for cell in quick} == {EXACT}
+    assert {cell.names["variants"] for cell in quick} == {ex.BASE, *ex.QUICK}
+    assert {cell.names["beliefs"] for cell in quick} == {ex.EXACT}
 
 
 def test_all_that_the_page_asks_for_is_run(cells: tuple[Cell, ...]) -> None:
@@ -137,16 +108,16 @@ def test_all_that_the_page_asks_for_is_run(cells: tuple[Cell, ...]) -> None:
     }
 
     def there(where: Where) -> bool:
-        return (where.workload, where.policy, where.variant or BASE, where.belief or EXACT) in known
+        return (where.workload, where.policy, where.variant or ex.BASE, where.belief or ex.EXACT) in known
 
-    assert all(there(where_of_block(size, name)) for size in BLOCKS for name in (GLTS, "GLTS-FBO", "GLTS-NS"))
-    assert all(there(where_of_slack(factor)) for factor in SLACKS)
-    gaps = [BASE if gap == "1.0" else f"gap-{gap}" for gap in GAPS]
-    assert all(there(Where("W1", name, gap)) for gap in gaps for name in (SSP, "CST"))
+    assert all(there(where_of_block(size, name)) for size in ex.BLOCKS for name in (ex.GLTS, "GLTS-FBO", "GLTS-NS"))
+    assert all(there(where_of_slack(factor)) for factor in ex.SLACKS)
+    gaps = [ex.BASE if gap == "1.0" else f"gap-{gap}" for gap in ex.GAPS]
+    assert all(there(Where("W1", name, gap)) for gap in gaps for name in (ex.SSP, "CST"))
     for (workload, name, variant, belief), cell in known.items():
-        base = space_sharing(Where(workload, name, variant, belief))
+        base = ex.space_sharing(Where(workload, name, variant, belief))
         assert there(base)
-        same = known[base.workload, base.policy, base.variant or BASE, base.belief or EXACT]
+        same = known[base.workload, base.policy, base.variant or ex.BASE, base.belief or ex.EXACT]
         assert same.scenario.workload == cell.scenario.workload
         assert same.scenario.preemption == cell.scenario.preemption
 
@@ -155,7 +126,7 @@ def test_all_that_the_page_asks_for_is_run(cells: tuple[Cell, ...]) -> None:
 
 
 def test_relative_responses_agree_with_the_class_figures(runs: dict[str, Run]) -> None:
-    run = runs[SSP]
+    run = runs[ex.SSP]
     for bound in (60, 600):
         theirs = class_figures(run.records, run.machine, ClassRules(bound_s=bound)).jobs
         ours = relative_responses(run.records, bound, 0.0)
@@ -167,26 +138,26 @@ def test_relative_responses_agree_with_the_class_figures(runs: dict[str, Run]) -
 
 
 def test_a_run_reports_groups_and_delays(runs: dict[str, Run]) -> None:
-    found = figures(runs[GLTS])
+    found = figures(runs[ex.GLTS])
     assert found["groups_number"] == sum(found[f"groups_case_{case}"] for case in (1, 2, 3)) > 0
     assert 2 <= found["groups_size"] <= 4
     assert 0 < found["groups_jobs"] < 250
     assert sum(found[f"jobs_{name}"] for name in ("short", "medium", "long")) == pytest.approx(1)
-    makespan_s = runs[GLTS].summary["machine"]["makespan_s"]
-    first_s = min(record.job.spec.submit_us for record in runs[GLTS].records) / 1e6
+    makespan_s = runs[ex.GLTS].summary["machine"]["makespan_s"]
+    first_s = min(record.job.spec.submit_us for record in runs[ex.GLTS].records) / 1e6
     assert found["last_submission_s"] + found["beyond_s"] - first_s == pytest.approx(makespan_s)
     assert 0 < found["slices_an_hour"] <= 3
     assert 0 < found["serial_share"] < found["power_share"] < 1
     assert sum(found["groups_sizes"]) == found["groups_number"]
     assert found["groups_pairs"] == found["groups_sizes"][0] / found["groups_number"]
     assert found["delay_medium_p5"] <= found["delay_medium_mean"] <= found["delay_medium_p95"]
-    alone = figures(runs[SSP])
+    alone = figures(runs[ex.SSP])
     assert (alone["groups_number"], alone["groups_size"]) == (0, None)
     assert "delay_medium_mean" not in alone
 
 
 def test_groups_are_counted_once(runs: dict[str, Run]) -> None:
-    records = runs[SSP].records
+    records = runs[ex.SSP].records
     serial = [record.job.spec.id for record in records if record.job.spec.processes == 1]
     parallel = [record.job.spec.id for record in records if record.job.spec.processes > 1]
     base = {"gain": 1.0, "candidates": 17, "running": [], "tried": 1}
@@ -227,7 +198,7 @@ def test_groups_are_counted_once(runs: dict[str, Run]) -> None:
 
 
 def test_delays_are_binned_by_tenths(runs: dict[str, Run]) -> None:
-    records = runs[SSP].records
+    records = runs[ex.SSP].records
     medium = [record for record in records if 600e6 < record.job.spec.estimate_us <= 10_800e6]
     wanted = [0.55, 1.05, 1.05, 9.0]
     expected = {
@@ -248,7 +219,7 @@ def row_of(names: dict[str, str]) -> dict[str, Any]:
     """Return figures that are ``LEVEL`` times those of SSP, and differ a lot between seeds."""
     scheduler, variant, seed = names["policy"], names["variant"], int(names["seed"])
     high = names["workload"] == "W2"
-    level = LEVEL[scheduler] * (0.9 if variant == "block-12" and scheduler == GLTS else 1.0)
+    level = LEVEL[scheduler] * (0.9 if variant == "block-12" and scheduler == ex.GLTS else 1.0)
     size = 10.0 * seed**2 * level
     responses = {f"{bound}_{name}": size for bound in ("rr_60", "rr_600") for name in ("short", "medium", "all")}
     responses |= {"rr_60_long": size * level, "rr_600_long": size * level}
@@ -268,21 +239,21 @@ def row_of(names: dict[str, str]) -> dict[str, Any]:
         "response_all_s": 3600.0 * level,
         "core_utilisation": 0.4,
         **dict.fromkeys(("high_load_medium", "high_load_medium_or_long"), 0.4 / level),
-        **{f"jobs_{name}": share for name, share in CLASS_JOBS.items()},
-        **{f"work_{name}": share for name, share in CLASS_WORK.items()},
+        **{f"jobs_{name}": share for name, share in printed.CLASS_JOBS.items()},
+        **{f"work_{name}": share for name, share in printed.CLASS_WORK.items()},
         "serial_share": 0.24,
         "power_share": 0.87,
         "slices_an_hour": 1.8,
-        "waiting_growth": 2.5 + 0.1 * seed if scheduler == SSP else 1.5,
+        "waiting_growth": 2.5 + 0.1 * seed if scheduler == ex.SSP else 1.5,
         "queue_first_half": 10.0,
-        "queue_second_half": 25.0 + seed if scheduler == SSP else 15.0,
+        "queue_second_half": 25.0 + seed if scheduler == ex.SSP else 15.0,
         "waiting_first_half": 10.0,
-        "waiting_second_half": 25.0 + seed if scheduler == SSP else 15.0,
+        "waiting_second_half": 25.0 + seed if scheduler == ex.SSP else 15.0,
         "mean_queue_length": 30.0 if high else 10.0,
-        "beyond_s": 86_400.0 * (1 + high * (2 if scheduler == SSP else 1) + 0.1 * seed),
+        "beyond_s": 86_400.0 * (1 + high * (2 if scheduler == ex.SSP else 1) + 0.1 * seed),
         "offered_load": 0.4,
-        "saturated": "yes" if scheduler == SSP else "not shown",
-        **(grouped | harm if scheduler in (*SCHEDULERS, ONE) else {}),
+        "saturated": "yes" if scheduler == ex.SSP else "not shown",
+        **(grouped | harm if scheduler in (*ex.SCHEDULERS, ex.ONE) else {}),
     }
 
 
@@ -291,10 +262,10 @@ def figures_of(cells: tuple[Cell, ...], *schedulers: str, seeds: int = 3, base_o
     rows = [
         row_of(dict(zip(COLUMNS.values(), cell.names.values(), strict=True)))
         for cell in cells
-        if int(cell.names["seeds"]) <= seeds and (not base_only or cell.names["variants"] == BASE)
+        if int(cell.names["seeds"]) <= seeds and (not base_only or cell.names["variants"] == ex.BASE)
         if not schedulers or cell.policy in schedulers
     ]
-    return Figures(series_of(rows), USUAL)
+    return Figures(series_of(rows), ex.USUAL)
 
 
 def found_in(rows: list[Claim], text: str) -> Claim:
@@ -340,7 +311,7 @@ def test_each_claim_of_the_list_has_a_row_with_a_verdict(cells: tuple[Cell, ...]
 
 
 def test_what_the_print_says_of_itself() -> None:
-    rows = [claim for claim in claims(Figures([], USUAL)) if claim.kind is Kind.PRINT]
+    rows = [claim for claim in claims(Figures([], ex.USUAL)) if claim.kind is Kind.PRINT]
     held = {claim.ids: claim.verdict == "yes" for claim in rows}
     assert held == {"W5": True, "C8": False, "C26": False, "P3": False}
     (scr,) = [claim for claim in rows if "SL_scr" in claim.text]
@@ -348,7 +319,7 @@ def test_what_the_print_says_of_itself() -> None:
 
 
 def test_claims_without_runs_say_so(cells: tuple[Cell, ...]) -> None:
-    rows = claims(figures_of(cells, SSP, GLTS, seeds=1, base_only=True))
+    rows = claims(figures_of(cells, ex.SSP, ex.GLTS, seeds=1, base_only=True))
     claim = found_in(rows, "C1: RR, GLTS against SSP, medium jobs, %: lower")
     assert (claim.measured, claim.verdict) == ("-40.0", "not shown")  # one seed has no interval
     claim = found_in(rows, "C3, C6: RR, GLTS against CST, medium jobs, %: lower")
@@ -356,7 +327,7 @@ def test_claims_without_runs_say_so(cells: tuple[Cell, ...]) -> None:
 
 
 def test_values_of_short_jobs_follow_from_the_printed_ones() -> None:
-    assert short_of_all(SSP_W2) == pytest.approx(1.84, abs=0.005)
+    assert printed.short_of_all(printed.SSP_W2) == pytest.approx(1.84, abs=0.005)
 
 
 def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
@@ -381,35 +352,35 @@ def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
 
 
 def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
-    lines = report(figures_of(cells, SSP, GLTS, seeds=1, base_only=True), Size(50, 3))
+    lines = report(figures_of(cells, ex.SSP, ex.GLTS, seeds=1, base_only=True), Size(50, 3))
     assert any(line.startswith("| W2 | GLTS | 1 | -40.0 | ") for line in lines)
     assert not [line for line in lines if line.startswith(("## Figure", "## Load", "## Other", "## Slices"))]
-    assert report(Figures([], USUAL), Size(50, 3))
+    assert report(Figures([], ex.USUAL), Size(50, 3))
 
 
 def test_published_values_are_of_known_runs() -> None:
-    assert {*RELATIVE_RESPONSE, *CORE_UTILISATION} <= {SSP, *SCHEDULERS}
-    assert sum(CLASS_JOBS.values()) == pytest.approx(1)
-    assert sum(CLASS_WORK.values()) == pytest.approx(1)
+    assert {*printed.RELATIVE_RESPONSE, *printed.CORE_UTILISATION} <= {ex.SSP, *ex.SCHEDULERS}
+    assert sum(printed.CLASS_JOBS.values()) == pytest.approx(1)
+    assert sum(printed.CLASS_WORK.values()) == pytest.approx(1)
 
 
 def test_pictures_have_their_published_points(cells: tuple[Cell, ...]) -> None:
     found = figures_of(cells)
     mean = 10 * (1 + 4 + 9) / 3
-    glts, cst = point(found, "long", "W1", GLTS), point(found, "long", "W1", "CST")
-    assert glts is not None
+    ours, cst = point(found, "long", "W1", ex.GLTS), point(found, "long", "W1", "CST")
+    assert ours is not None
     assert cst is not None
-    assert (glts.mean, glts.published) == pytest.approx((0.36 * mean, mean * (1 - 0.532)))
+    assert (ours.mean, ours.published) == pytest.approx((0.36 * mean, mean * (1 - 0.532)))
     assert cst.published == pytest.approx(mean * (1 - 0.532) / (1 - 0.161))
-    ssp = point(found, "long", "W2", SSP)
+    ssp = point(found, "long", "W2", ex.SSP)
     assert ssp is not None
     assert ssp.published == 36.74
-    others = [point(found, "all", *names) for names in (("W2", GLTS), ("W1", "GLTS-NS"))]
+    others = [point(found, "all", *names) for names in (("W2", ex.GLTS), ("W1", "GLTS-NS"))]
     assert [other is not None and other.published for other in others] == [None, None]
-    assert point(figures_of(cells, "CST"), "long", "W1", GLTS) is None
-    shares = share_within(found, Where("W1", GLTS), "medium")
+    assert point(figures_of(cells, "CST"), "long", "W1", ex.GLTS) is None
+    shares = share_within(found, Where("W1", ex.GLTS), "medium")
     assert (shares[8], shares[9], shares[10], shares[11]) == (0, 0.5, 0.5, 1)
-    assert share_within(found, Where("W1", SSP), "medium") == []
+    assert share_within(found, Where("W1", ex.SSP), "medium") == []
 
 
 # ---------------------------------------------------------------- as a whole

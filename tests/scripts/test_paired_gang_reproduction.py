@@ -9,38 +9,15 @@ from typing import Any
 import pytest
 from scripts.papers.claims import Claim
 from scripts.papers.figures import Figures, Where
+from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
 from scripts.papers.paired_gang.claims.phases import phase_claims
 from scripts.papers.paired_gang.claims.static import static_claims
-from scripts.papers.paired_gang.experiment import POLICIES, USUAL, experiment
 from scripts.papers.paired_gang.measures import figures
-from scripts.papers.paired_gang.mixes import statics, workload_of
-from scripts.papers.paired_gang.names import (
-    BARE,
-    BASE,
-    BATCH,
-    BEST,
-    COMPUTE,
-    HETEROGENEOUS,
-    HOMOGENEOUS,
-    IO,
-    LOADS,
-    MIXES,
-    NODE,
-    PAIRED,
-    QCRD,
-    RUNS_S,
-    SLOTS,
-    STRICT,
-    copies,
-    dynamic,
-    mix,
-)
 from scripts.papers.paired_gang.pictures import PICTURES
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.paired_gang.report import report
 from scripts.papers.paired_gang.tables import derive, later_column
-from scripts.papers.paired_gang.variants import VARIANTS
 from scripts.papers.study import Size, scenario_of
 from tests.scripts.commands import reproduce
 
@@ -54,7 +31,7 @@ from cosched_emulator.studies.study_result import Row, series_of
 
 
 def cells_of(size: Size) -> tuple[Cell, ...]:
-    return make_plan(read_experiment(experiment(size))).cells
+    return make_plan(read_experiment(ex.experiment(size))).cells
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +41,8 @@ def cells() -> tuple[Cell, ...]:
 
 def run_of(workload: str, policy: str, jobs: int = 25) -> Run:
     """Return a short run of a cell."""
-    table = experiment(Size(jobs, 1, quick=True))
-    preset, settings = POLICIES[policy]
+    table = ex.experiment(Size(jobs, 1, quick=True))
+    preset, settings = ex.POLICIES[policy]
     return cosched_emulator.simulate({**scenario_of(table, workloads=workload), "seed": 1}, preset, settings=settings)
 
 
@@ -76,11 +53,11 @@ def test_a_few_seeds_of_all_experiments_run_first(cells: tuple[Cell, ...]) -> No
     seeds = [int(cell.names["seeds"]) for cell in cells]
     assert set(seeds[: seeds.index(4)]) == {1, 2, 3}
     assert set(seeds[seeds.index(4) :]) == {4}
-    assert {cell.names["variants"] for cell in cells} == {BASE, *VARIANTS}
+    assert {cell.names["variants"] for cell in cells} == {ex.BASE, *ex.VARIANTS}
     first = [cell.names["variants"] for cell in cells]
-    assert set(first[: first.index("printed")]) == {BASE}
+    assert set(first[: first.index("printed")]) == {ex.BASE}
     quick = cells_of(Size(50, 2, quick=True))
-    assert {cell.names["variants"] for cell in quick} == {BASE, "printed"}
+    assert {cell.names["variants"] for cell in quick} == {ex.BASE, "printed"}
     loads = {cell.scenario.workload.load for cell in quick if cell.scenario.workload.lublin}
     assert loads == {0.5, 0.95}
 
@@ -88,16 +65,16 @@ def test_a_few_seeds_of_all_experiments_run_first(cells: tuple[Cell, ...]) -> No
 def test_all_policies_get_the_same_jobs(cells: tuple[Cell, ...]) -> None:
     jobs: dict[tuple[str, str], set[Any]] = {}
     for cell in cells:
-        if cell.names["variants"] == BASE:
+        if cell.names["variants"] == ex.BASE:
             place = (cell.names["workloads"], cell.names["seeds"])
             jobs.setdefault(place, set()).add((cell.scenario.workload, cell.scenario.time_sharing, cell.scenario.seed))
     assert all(len(found) == 1 for found in jobs.values())
-    heavy = {cell.policy for cell in cells if cell.names["workloads"] == dynamic(HOMOGENEOUS, "0.95")}
-    assert heavy == {STRICT, BARE, PAIRED, NODE, "blind", BATCH}
+    heavy = {cell.policy for cell in cells if cell.names["workloads"] == ex.dynamic(ex.HOMOGENEOUS, "0.95")}
+    assert heavy == {ex.STRICT, ex.BARE, ex.PAIRED, ex.NODE, "blind", ex.BATCH}
 
 
 def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
-    assert {cell.settings["backfill"]["alternates"] for cell in cells if cell.policy == BARE} == {"off"}
+    assert {cell.settings["backfill"]["alternates"] for cell in cells if cell.policy == ex.BARE} == {"off"}
     chosen = {cell.names["variants"]: cell for cell in cells}
     assert chosen["printed"].settings["pairing"]["name"] == "printed"
     assert chosen["band 60"].settings["backfill"]["band"] == 60
@@ -108,21 +85,21 @@ def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
 
 
 def test_jobs_of_a_mix_are_in_order_and_end_together() -> None:
-    jobs = statics()[mix(3)]
-    assert [row.split(",")[0] for row in jobs.programs] == [COMPUTE, IO, IO, IO]
-    sections = workload_of(mix(3), jobs)
+    jobs = ex.statics()[ex.mix(3)]
+    assert [row.split(",")[0] for row in jobs.programs] == [ex.COMPUTE, ex.IO, ex.IO, ex.IO]
+    sections = ex.workload_of(ex.mix(3), jobs)
     assert sections["cluster"] == {"nodes": 8}
     assert {entry["at_s"] for entry in sections["script"]} == {256.0}
     lines = Path(sections["workload"]["programs"]).read_text(encoding="utf-8").splitlines()
     assert lines[1:3] == ["1,compute,2500000,5000,", "2,io,,5000,"]
-    assert workload_of(mix(3, iterations=250), statics()[mix(3, iterations=250)])["script"] == []
+    assert ex.workload_of(ex.mix(3, iterations=250), ex.statics()[ex.mix(3, iterations=250)])["script"] == []
 
 
 # ---------------------------------------------------------------- runs
 
 
 def test_a_single_io_job_runs_beside_all_compute_jobs() -> None:
-    strict, best = (figures(run_of(mix(1), policy)) for policy in (STRICT, BEST))
+    strict, best = (figures(run_of(ex.mix(1), policy)) for policy in (ex.STRICT, ex.BEST))
     assert strict["pair_share"] == 0
     assert strict["rate_of_0"] == pytest.approx(13.1 / 4, rel=0.02)
     # In its first quantum each job runs alone: so 28 of 32 quanta have a pair.
@@ -135,17 +112,19 @@ def test_a_single_io_job_runs_beside_all_compute_jobs() -> None:
 
 
 def test_rates_of_jobs_that_end_follow_from_their_cpu_time() -> None:
-    found = figures(run_of(mix(2, iterations=250), STRICT))
+    found = figures(run_of(ex.mix(2, iterations=250), ex.STRICT))
     assert 60 < found["window_s"] < 80
     assert found["rate_compute"] == pytest.approx(13.1 / 4, rel=0.03)  # not all have had the same number of quanta
     assert found["rate_io"] == pytest.approx(13.3 / 4, rel=0.03)
 
 
 def test_a_dynamic_run_has_all_figures() -> None:
-    strict, paired = (run_of(dynamic(HOMOGENEOUS, "0.95"), policy) for policy in (STRICT, PAIRED))
+    strict, paired = (run_of(ex.dynamic(ex.HOMOGENEOUS, "0.95"), policy) for policy in (ex.STRICT, ex.PAIRED))
     found, other = figures(paired), figures(strict)
     assert found["workload_digest"] == other["workload_digest"]
-    assert found["workload_digest"] != figures(run_of(dynamic(HETEROGENEOUS, "0.95"), STRICT))["workload_digest"]
+    assert (
+        found["workload_digest"] != figures(run_of(ex.dynamic(ex.HETEROGENEOUS, "0.95"), ex.STRICT))["workload_digest"]
+    )
     assert len(found["responses_s"]) == len(found["runs_s"]) == 25
     assert other["pair_share"] == 0
     assert other["node_pairs"] == pytest.approx(0, abs=1e-5)  # the summary is rounded
@@ -158,7 +137,7 @@ def test_a_dynamic_run_has_all_figures() -> None:
 
 
 def test_space_sharing_has_no_quanta() -> None:
-    found = figures(run_of(dynamic(HOMOGENEOUS, "0.95"), BATCH))
+    found = figures(run_of(ex.dynamic(ex.HOMOGENEOUS, "0.95"), ex.BATCH))
     assert "pair_share" not in found
     assert found["jobs_max"] >= 1
 
@@ -169,9 +148,9 @@ def test_space_sharing_has_no_quanta() -> None:
 def row_of(cell: Cell) -> dict[str, Any]:
     """Return invented figures in which paired gang scheduling halves responses, and best fit has the published counts."""
     names = dict(zip(COLUMNS.values(), cell.names.values(), strict=True))
-    seed, level = int(names["seed"]), 0.5 if cell.policy in (PAIRED, NODE) else 1.0
+    seed, level = int(names["seed"]), 0.5 if cell.policy in (ex.PAIRED, ex.NODE) else 1.0
     io_jobs = int(names["workload"][4]) if names["workload"].startswith("mix") else 0
-    chosen = BEST_FIT_COUNTS[io_jobs] if cell.policy == BEST else (0, 0, 0, 0)
+    chosen = BEST_FIT_COUNTS[io_jobs] if cell.policy == ex.BEST else (0, 0, 0, 0)
     size = 100.0 * seed**2 * level
     thirds = {f"jobs_third_{part}": size + part for part in (1, 2, 3)} | {f"idle_third_{part}": 1 for part in (1, 2, 3)}
     rates = dict.fromkeys(
@@ -180,14 +159,14 @@ def row_of(cell: Cell) -> dict[str, Any]:
     return {
         **names,
         **rates,
-        **{f"rate_of_{slot}": 3.0 + seed / 100 for slot in SLOTS},
-        **{f"chosen_{slot}": share / 100 + seed / 1000 for slot, share in zip(SLOTS, chosen, strict=True)},
-        **{f"share_{kind}_{how}": 0.3 for kind in (COMPUTE, IO) for how in ("alone", "paired")},
+        **{f"rate_of_{slot}": 3.0 + seed / 100 for slot in ex.SLOTS},
+        **{f"chosen_{slot}": share / 100 + seed / 1000 for slot, share in zip(ex.SLOTS, chosen, strict=True)},
+        **{f"share_{kind}_{how}": 0.3 for kind in (ex.COMPUTE, ex.IO) for how in ("alone", "paired")},
         **thirds,
         "chosen_range": max(chosen) / 100 + seed / 1000,
         "all_response_s_mean": size,
         "all_bounded_slowdown_10s_mean": size / 50,
-        "drifts": "no" if cell.policy == PAIRED else "yes",
+        "drifts": "no" if cell.policy == ex.PAIRED else "yes",
         "drift_per_h": 1.0,
         "idle_later": 2,
         "workload_digest": f"{names['workload']} {seed}",
@@ -213,7 +192,7 @@ def figures_of(cells: tuple[Cell, ...], seeds: int = 3, workloads: str = "") -> 
         for cell in cells
         if int(cell.names["seeds"]) <= seeds and cell.names["workloads"].startswith(workloads)
     ]
-    return Figures(series_of(rows), USUAL)
+    return Figures(series_of(rows), ex.USUAL)
 
 
 def all_claims(found: Figures) -> list[Claim]:
@@ -224,10 +203,10 @@ def test_every_claim_has_its_runs(cells: tuple[Cell, ...]) -> None:
     claims = all_claims(figures_of(cells))
     assert [claim.text for claim in claims if claim.verdict is None] == []
     rows = {(claim.text.partition(":")[0], claim.where): claim for claim in claims}
-    assert rows["C12", mix(4)].verdict == Verdict.YES
-    assert rows["C30", dynamic(HOMOGENEOUS, "0.5")].verdict == Verdict.YES
-    assert rows["C31", dynamic(HOMOGENEOUS, "0.95")].verdict == Verdict.NO
-    assert rows["C53", dynamic(HOMOGENEOUS, "0.95")].measured == "3 of 3 seeds"
+    assert rows["C12", ex.mix(4)].verdict == Verdict.YES
+    assert rows["C30", ex.dynamic(ex.HOMOGENEOUS, "0.5")].verdict == Verdict.YES
+    assert rows["C31", ex.dynamic(ex.HOMOGENEOUS, "0.95")].verdict == Verdict.NO
+    assert rows["C53", ex.dynamic(ex.HOMOGENEOUS, "0.95")].measured == "3 of 3 seeds"
     drifts = [claim for claim in claims if claim.text.startswith("C41")]
     assert {claim.verdict for claim in drifts} == {Verdict.NOT_SHOWN}
     assert {claim.to_decide for claim in drifts} == {6}  # three seeds agree by chance in one case of four
@@ -238,7 +217,7 @@ def test_every_claim_has_its_runs(cells: tuple[Cell, ...]) -> None:
 def test_claims_of_parts_that_have_not_run_say_so(cells: tuple[Cell, ...]) -> None:
     found = figures_of(cells, workloads="mix")
     assert {claim.verdict for claim in dynamic_claims(found)} == {None}
-    assert all_claims(Figures([], USUAL))
+    assert all_claims(Figures([], ex.USUAL))
 
 
 def _rows(found: Figures, workload: str, policy: str, called: str) -> list[Row]:
@@ -250,13 +229,16 @@ def _rows(found: Figures, workload: str, policy: str, called: str) -> list[Row]:
 
 def test_who_responds_later(cells: tuple[Cell, ...]) -> None:
     found = figures_of(cells)
-    workload = dynamic(HOMOGENEOUS, "0.8")
+    workload = ex.dynamic(ex.HOMOGENEOUS, "0.8")
     derive(found)
-    assert found.values(later_column("all"), Where(workload, PAIRED)) == {1: 0, 2: 0, 3: 0}
-    assert found.values(later_column("all"), Where(workload, STRICT)) == {}
-    late = Figures(series_of([*_rows(found, workload, PAIRED, STRICT), *_rows(found, workload, STRICT, PAIRED)]), USUAL)
+    assert found.values(later_column("all"), Where(workload, ex.PAIRED)) == {1: 0, 2: 0, 3: 0}
+    assert found.values(later_column("all"), Where(workload, ex.STRICT)) == {}
+    late = Figures(
+        series_of([*_rows(found, workload, ex.PAIRED, ex.STRICT), *_rows(found, workload, ex.STRICT, ex.PAIRED)]),
+        ex.USUAL,
+    )
     derive(late)
-    where = Where(workload, PAIRED)
+    where = Where(workload, ex.PAIRED)
     assert [late.values(later_column(name), where) for name in ("all", "run < 1 s")] == [{1: 1, 2: 1, 3: 1}] * 2
 
 
@@ -265,25 +247,25 @@ def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
     assert lines[0].startswith("50 jobs on 16 nodes")
     assert any(line.startswith("| gang / paired-gang | 3/3/3/3/3/3/3/3 | 2 (2 to 2) |") for line in lines)
     assert any(
-        line.startswith(f"| unmatched | {dynamic(QCRD, '0.8')} | paired-gang | 3 | 0.0 (0.0 to 0.0) |")
+        line.startswith(f"| unmatched | {ex.dynamic(ex.QCRD, '0.8')} | paired-gang | 3 | 0.0 (0.0 to 0.0) |")
         for line in lines
     )
-    assert any(line.startswith(f"| {copies(RUNS_S[0])} | paired-gang, lost 2 % | 3 |") for line in lines)
+    assert any(line.startswith(f"| {ex.copies(ex.RUNS_S[0])} | paired-gang, lost 2 % | 3 |") for line in lines)
     for before, line in pairwise(lines):  # every table is a rectangle
         if before.startswith("|") and line.startswith("|"):
             assert before.count("|") == line.count("|"), line
 
 
 def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
-    lines = report(figures_of(cells, seeds=1, workloads=mix(1)), Size(50, 3))
+    lines = report(figures_of(cells, seeds=1, workloads=ex.mix(1)), Size(50, 3))
     assert "## Figure 7: static mixes" in lines
     assert "## Figure 10: dynamic workloads" not in lines
-    assert report(Figures([], USUAL), Size(50, 3))
+    assert report(Figures([], ex.USUAL), Size(50, 3))
 
 
 def test_pictures_of_all_results(cells: tuple[Cell, ...]) -> None:
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    found, nothing = figures_of(cells), Figures([], USUAL)
+    found, nothing = figures_of(cells), Figures([], ex.USUAL)
     for picture in PICTURES.values():
         figure = picture(found)
         assert any(axis.lines or axis.patches for axis in figure.axes)
@@ -303,5 +285,5 @@ def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
     runs = len(cells_of(Size(20, 1, quick=True)))
     assert f"{runs} of {runs} runs; verdicts in {store / 'paired-gang.md'}" in done.out
     page = (store / "appendix" / "paired-gang.md").read_text(encoding="utf-8")
-    assert f"| {mix(MIXES[1])} | gang | 1 | 3.2" in page
-    assert LOADS[0] in page
+    assert f"| {ex.mix(ex.MIXES[1])} | gang | 1 | 3.2" in page
+    assert ex.LOADS[0] in page

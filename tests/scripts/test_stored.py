@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from scripts.papers.claims import Band, claims_table, judged
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.lomarc.experiment import M1
 from scripts.papers.lomarc.published import RBR, RESPONSE
+from scripts.papers.reproduce import PAPERS, paper_of
 from scripts.papers.stored import STORED, ReadRow, StoredRun, kept, read_stored, totals, write_stored
 from scripts.papers.study import Paper, Size
 from scripts.verdicts import write_results
@@ -130,12 +130,9 @@ def test_what_a_page_reads_is_stored_and_long_texts_only_where_they_are_read() -
     assert kept(other, {"x_max", "curve"}) == {"x_max": 5.0}
 
 
-PAPERS: Final = ("rua", "lomarc", "glts", "paired_gang", "coscheduling", "hardware", "symbiosis", "guests")
-
-
 def stored_figures(name: str) -> tuple[Paper, Figures]:
     """Return a paper's figures as the repository has them; skips where it has none."""
-    paper: Paper = importlib.import_module(f"scripts.papers.{name}.reproduce").PAPER
+    paper = paper_of(name)
     known = read_stored(paper.name, ROOT / STORED)
     if not known:
         pytest.skip("no runs are stored yet")

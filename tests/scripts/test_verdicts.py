@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Sequence
@@ -12,13 +11,13 @@ from typing import Final
 import pytest
 from scripts.papers.figures import Figures
 from scripts.papers.lists import LISTS
+from scripts.papers.reproduce import PAPERS, paper_of
 from scripts.papers.study import Size
 from scripts.tables import wrapped, write_tables
 from scripts.verdicts import FOLDER, claims_in, verdict_lines, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
-PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware", "symbiosis", "guests")
 MOST_WORDS = 3_000
 BODY = [
     "## The claims: waits",
@@ -101,9 +100,9 @@ def test_each_claim_of_the_lists_has_a_row(paper: str) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", ["rua", "lomarc", "glts", "paired_gang", "coscheduling", "symbiosis", "guests"])
+@pytest.mark.parametrize("name", [name for name in PAPERS if name != "hardware"])
 def test_a_report_without_runs_has_a_row_for_each_claim(name: str) -> None:
-    paper = importlib.import_module(f"scripts.papers.{name}.reproduce").PAPER
+    paper = paper_of(name)
     assert without_row(paper.name, paper.report(Figures([], paper.usual), Size(paper.jobs, paper.seeds))) == []
 
 

@@ -6,59 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.papers.coscheduling import experiment as ex
+from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims.common import cell
 from scripts.papers.coscheduling.claims.memory import SIX, batch, speed_up
 from scripts.papers.coscheduling.claims.programs import OF_CLASSES
-from scripts.papers.coscheduling.names import (
-    AWARE,
-    BATCH,
-    CC,
-    CLASSES,
-    DCS,
-    DRIVEN,
-    ENERGY,
-    EXECUTION,
-    FULL,
-    GANG,
-    HIGH,
-    HYBRID,
-    LIGHT,
-    LONG,
-    MIXED,
-    MJ,
-    NLS,
-    PACKED,
-    PB,
-    PLACEMENTS,
-    POLICIES,
-    PROGRAMS,
-    RESPONSE,
-    SB,
-    SKIP,
-    STRETCH,
-    THROUGHPUT,
-    UNAWARE,
-    WAIT,
-    copies,
-    of_class,
-)
-from scripts.papers.coscheduling.names import (
-    cell as name_of,
-)
-from scripts.papers.coscheduling.published import row_3
-from scripts.papers.coscheduling.variants import VARIANTS
 from scripts.papers.figures import Figures, Where
 from scripts.papers.pictures import Axes, Point, bars, draw_all, grid, legend, point_at, point_of, whisker
 
 COLOURS: Final = {
-    NLS: "#c44536",
-    PB: "#e0a458",
-    DCS: "#f2cc8f",
-    CC: "#81b29a",
-    SB: "#5fa8d3",
-    HYBRID: "#0b3954",
-    GANG: "#8d99ae",
-    BATCH: "#4a4e69",
+    ex.NLS: "#c44536",
+    ex.PB: "#e0a458",
+    ex.DCS: "#f2cc8f",
+    ex.CC: "#81b29a",
+    ex.SB: "#5fa8d3",
+    ex.HYBRID: "#0b3954",
+    ex.GANG: "#8d99ae",
+    ex.BATCH: "#4a4e69",
 }
 WAIT_COLOUR: Final = "#d9dde3"
 PUBLISHED_TITLE: Final = "total energy [MJ], 100 jobs"
@@ -72,7 +36,7 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
 def _stacked(axis: Axes, figures: Figures, cells: Mapping[str, Where], title: str) -> None:
     """Draw mean responses as bars: execution below, waiting above, and the interval of the response."""
     for place, (name, where) in enumerate(cells.items()):
-        response, execution = (point_at(figures, key, where) for key in (RESPONSE, EXECUTION))
+        response, execution = (point_at(figures, key, where) for key in (ex.RESPONSE, ex.EXECUTION))
         if response is not None and execution is not None:
             axis.bar(place, execution.mean, 0.8, color=COLOURS[name.split()[0]])
             axis.bar(
@@ -96,26 +60,26 @@ def _responses(figures: Figures) -> Any:
     """Draw figure 3: mean response at both loads."""
     cells = {
         workload: {
-            **{f"{name} {at}": cell(workload, name, MIXED, at) for name in DRIVEN for at in PLACEMENTS[::-1]},
-            f"{GANG} skip": cell(workload, GANG),
-            f"{GANG} strict": Where(workload, name_of(GANG, "strict")),
-            f"{BATCH} skip": Where(workload, name_of(BATCH, SKIP)),
-            f"{BATCH} strict": Where(workload, name_of(BATCH, "strict")),
+            **{f"{name} {at}": cell(workload, name, ex.MIXED, at) for name in ex.DRIVEN for at in ex.PLACEMENTS[::-1]},
+            f"{ex.GANG} skip": cell(workload, ex.GANG),
+            f"{ex.GANG} strict": Where(workload, ex.cell(ex.GANG, "strict")),
+            f"{ex.BATCH} skip": Where(workload, ex.cell(ex.BATCH, ex.SKIP)),
+            f"{ex.BATCH} strict": Where(workload, ex.cell(ex.BATCH, "strict")),
         }
-        for workload in (HIGH, LIGHT)
+        for workload in (ex.HIGH, ex.LIGHT)
     }
     if not any(_any(figures, [*row.values()]) for row in cells.values()):
         return None
     figure, axes = grid(1, 2)
-    for axis, (workload, gap) in zip(axes, ((HIGH, 100), (LIGHT, 250)), strict=True):
+    for axis, (workload, gap) in zip(axes, ((ex.HIGH, 100), (ex.LIGHT, 250)), strict=True):
         _stacked(axis, figures, cells[workload], f"mean response [s], gap {gap} s: execution (dark) and wait")
     return figure
 
 
 def _few_jobs(figures: Figures) -> Any:
     """Draw figures 4 and 5: mean response of long jobs and by class."""
-    workloads = {LONG: "BlockSolve95, sPPM, LU", **{of_class(name): f"class {name}" for name in CLASSES}}
-    names = (BATCH, GANG, CC, SB, HYBRID)
+    workloads = {ex.LONG: "BlockSolve95, sPPM, LU", **{ex.of_class(name): f"class {name}" for name in ex.CLASSES}}
+    names = (ex.BATCH, ex.GANG, ex.CC, ex.SB, ex.HYBRID)
     if not _any(figures, [cell(workload, name) for workload in workloads for name in names]):
         return None
     figure, axes = grid(2, 2)
@@ -127,30 +91,35 @@ def _few_jobs(figures: Figures) -> Any:
 def _copies(figures: Figures) -> Any:
     """Draw figure 6: three copies of a program over three times the time alone."""
     rows = {
-        name: [point_at(figures, STRETCH, cell(copies(program), name)) for program in PROGRAMS]
-        for name in (*DRIVEN, GANG)
+        name: [point_at(figures, ex.STRETCH, cell(ex.copies(program), name)) for program in ex.PROGRAMS]
+        for name in (*ex.DRIVEN, ex.GANG)
     }
     if not any(each for row in rows.values() for each in row):
         return None
     figure, axes = grid(1, 1)
     bars(axes[0], rows, COLOURS, published=False)
     axes[0].axhline(1, color="#444444", linewidth=0.6)
-    _groups(axes[0], PROGRAMS, "execution of three copies, class C, over three times that alone")
+    _groups(axes[0], ex.PROGRAMS, "execution of three copies, class C, over three times that alone")
     legend(figure, axes[0])
     return figure
 
 
 def _memory(figures: Figures) -> Any:
     """Draw figure 7: responses with and without knowledge of memory; speed-ups of execution and wait."""
-    names = [*SIX, BATCH]
+    names = [*SIX, ex.BATCH]
     responses = {
-        "not aware": [point_at(figures, RESPONSE, cell(UNAWARE, name)) if name != BATCH else None for name in names],
-        "aware": [point_at(figures, RESPONSE, batch() if name == BATCH else cell(AWARE, name)) for name in names],
+        "not aware": [
+            point_at(figures, ex.RESPONSE, cell(ex.UNAWARE, name)) if name != ex.BATCH else None for name in names
+        ],
+        "aware": [
+            point_at(figures, ex.RESPONSE, batch() if name == ex.BATCH else cell(ex.AWARE, name)) for name in names
+        ],
     }
     if not any(each for row in responses.values() for each in row):
         return None
     speeds = {
-        text: [_speed(figures, key, name) for name in SIX] for key, text in ((EXECUTION, "execution"), (WAIT, "wait"))
+        text: [_speed(figures, key, name) for name in SIX]
+        for key, text in ((ex.EXECUTION, "execution"), (ex.WAIT, "wait"))
     }
     figure, axes = grid(1, 2)
     shades = {"not aware": WAIT_COLOUR, "aware": "#5fa8d3", "execution": "#0b3954", "wait": WAIT_COLOUR}
@@ -172,25 +141,25 @@ def _speed(figures: Figures, key: str, name: str) -> Point | None:
 def _energy(figures: Figures) -> Any:
     """Draw figure 8, total energy by class, and table 3's totals."""
     classes = {
-        name: [point_at(figures, ENERGY, cell(of_class(kind), name), factor=MJ) for kind in CLASSES]
+        name: [point_at(figures, ex.ENERGY, cell(ex.of_class(kind), name), factor=ex.MJ) for kind in ex.CLASSES]
         for name in OF_CLASSES[::-1]
     }
     totals = {
         at: [
-            point_at(figures, ENERGY, cell(HIGH, name, MIXED, at), row_3(name, at).total_mj, MJ)
-            if at == PACKED or name in DRIVEN
+            point_at(figures, ex.ENERGY, cell(ex.HIGH, name, ex.MIXED, at), printed.row_3(name, at).total_mj, ex.MJ)
+            if at == ex.PACKED or name in ex.DRIVEN
             else None
-            for name in POLICIES
+            for name in ex.POLICIES
         ]
-        for at in PLACEMENTS
+        for at in ex.PLACEMENTS
     }
     if not any(each for rows in (classes, totals) for row in rows.values() for each in row):
         return None
     figure, axes = grid(1, 2)
     bars(axes[0], classes, COLOURS, published=False)
-    _groups(axes[0], [f"class {name}" for name in CLASSES], "total energy [MJ], 20 jobs")
+    _groups(axes[0], [f"class {name}" for name in ex.CLASSES], "total energy [MJ], 20 jobs")
     bars(axes[1], totals, {"P": "#0b3954", "NP": "#bfd7ea"})
-    _groups(axes[1], POLICIES, PUBLISHED_TITLE)
+    _groups(axes[1], ex.POLICIES, PUBLISHED_TITLE)
     for axis in axes:
         axis.legend(fontsize=7, frameon=False)
     return figure
@@ -198,10 +167,10 @@ def _energy(figures: Figures) -> Any:
 
 def _sensitivity(figures: Figures) -> Any:
     """Draw the work done on full nodes, with one setting changed at a time."""
-    names = [None, *(name for name, variant in VARIANTS.items() if variant.workload == FULL)]
+    names = [None, *(name for name, variant in ex.VARIANTS.items() if variant.workload == ex.FULL)]
     rows = {
-        policy: [point_at(figures, THROUGHPUT, Where(FULL, name_of(policy, SKIP), name)) for name in names]
-        for policy in DRIVEN
+        policy: [point_at(figures, ex.THROUGHPUT, Where(ex.FULL, ex.cell(policy, ex.SKIP), name)) for name in names]
+        for policy in ex.DRIVEN
     }
     there = [index for index in range(len(names)) if any(row[index] for row in rows.values())]
     if not there:
@@ -215,7 +184,7 @@ def _sensitivity(figures: Figures) -> Any:
 
 def _groups(axis: Axes, names: Sequence[str], title: str) -> None:
     axis.set_xlim(-0.6, len(names) - 0.4)
-    axis.set_xticks(range(len(names)), names, fontsize=7, rotation=60 if len(names) > len(PROGRAMS) else 0)
+    axis.set_xticks(range(len(names)), names, fontsize=7, rotation=60 if len(names) > len(ex.PROGRAMS) else 0)
     axis.set_title(title, fontsize=9)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from scripts.papers.claims import VERDICTS, Claim, claims_table
+from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling.claims.common import cell
 from scripts.papers.coscheduling.claims.energy import energy_claims
 from scripts.papers.coscheduling.claims.mechanism import mechanism_claims
@@ -15,26 +16,6 @@ from scripts.papers.coscheduling.claims.programs import program_claims
 from scripts.papers.coscheduling.claims.responses import response_claims
 from scripts.papers.coscheduling.claims.times import time_claims
 from scripts.papers.coscheduling.conditions import conditions_table, gaps_table
-from scripts.papers.coscheduling.experiment import COMPARED, small_jobs
-from scripts.papers.coscheduling.names import (
-    AWARE,
-    AWARE_100,
-    BATCH,
-    CLASSES,
-    FULL,
-    HIGH,
-    HYBRID,
-    JOBS,
-    LIGHT,
-    LONG,
-    POLICIES,
-    READINGS,
-    UNAWARE,
-    USELESS,
-    WIDE,
-    fewer,
-    of_class,
-)
 from scripts.papers.coscheduling.tables import (
     copies_table,
     energy_table,
@@ -56,16 +37,17 @@ from scripts.papers.harm import harm_tables
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 
-OWN: Final = (*map(fewer, JOBS), HIGH, AWARE_100, USELESS, WIDE)
+OWN: Final = (*map(ex.fewer, ex.FEWER), ex.HIGH, ex.AWARE_100, ex.USELESS, ex.WIDE)
 
 
 def report(figures: Figures, size: Size) -> list[str]:
     """Return the lines of the page between its markers; a part without runs is left out."""
-    readings = ", ".join(f"*{reading.name}*" for reading in READINGS)
+    readings = ", ".join(f"*{reading.name}*" for reading in ex.READINGS)
     lines = [
-        f"{size.jobs:,} jobs on 16 nodes in X1 and X2, {small_jobs(size)} in X3, X4 and X6. A seed draws jobs, bursts, and when the"
-        f" daemons and ticks of nodes begin. Seeds that have run: X1 {figures.seeds(cell(HIGH, HYBRID))},"
-        f" X2 {figures.seeds(cell(LIGHT, HYBRID))}, full nodes {figures.seeds(cell(FULL, HYBRID))}; each table says how many its"
+        f"{size.jobs:,} jobs on 16 nodes in X1 and X2, {ex.small_jobs(size)} in X3, X4 and X6. A seed draws jobs, bursts, and when the"
+        f" daemons and ticks of nodes begin. Seeds that have run: X1 {figures.seeds(cell(ex.HIGH, ex.HYBRID))},"
+        f" X2 {figures.seeds(cell(ex.LIGHT, ex.HYBRID))}, full nodes {figures.seeds(cell(ex.FULL, ex.HYBRID))}; each table says how"
+        " many its"
         " rows have.",
         "",
         VERDICTS,
@@ -82,14 +64,18 @@ def _each(part: Callable[[Figures, str], list[str]], workloads: tuple[str, ...])
 
 
 def _later(figures: Figures) -> list[str]:
-    cells = [Where(HIGH, policy) for policy in COMPARED]
+    cells = [Where(ex.HIGH, policy) for policy in ex.COMPARED]
     if not any(map(figures.seeds, cells)):
         return []
     text = (
         "The jobs of X1. Programs of few iterations (IS has 10, MG of class A has 4) keep their run times where these are shaken"
         " by less than one iteration."
     )
-    return [f"{text} {known()}", "", *harm_tables(figures, cell(HIGH, BATCH).policy, cells, [cell(HIGH, HYBRID)])]
+    return [
+        f"{text} {known()}",
+        "",
+        *harm_tables(figures, cell(ex.HIGH, ex.BATCH).policy, cells, [cell(ex.HIGH, ex.HYBRID)]),
+    ]
 
 
 def _static(lines: Callable[[], list[str]]) -> Callable[[Figures], list[str]]:
@@ -110,23 +96,23 @@ _PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
         for title, claims in CLAIMS.items()
     },
     "Saturation": lambda figures: saturation_table(
-        figures, [cell(workload, name) for workload in (HIGH, LIGHT) for name in POLICIES]
+        figures, [cell(workload, name) for workload in (ex.HIGH, ex.LIGHT) for name in ex.POLICIES]
     ),
     "Conditions": _static(conditions_table),
     "What the paper leaves open": _static(gaps_table),
-    "Figure 3: 100 jobs at two loads": _each(main_table, (HIGH, LIGHT)),
-    "HYBRID against all others, 100 jobs": _each(ratios, (HIGH, LIGHT)),
+    "Figure 3: 100 jobs at two loads": _each(main_table, (ex.HIGH, ex.LIGHT)),
+    "HYBRID against all others, 100 jobs": _each(ratios, (ex.HIGH, ex.LIGHT)),
     "Table 3: energy of 100 jobs": table_3,
-    "Figures 4 and 5: long jobs, and jobs of one class": _each(main_table, (LONG, *map(of_class, CLASSES))),
+    "Figures 4 and 5: long jobs, and jobs of one class": _each(main_table, (ex.LONG, *map(ex.of_class, ex.CLASSES))),
     "Figure 6: three copies of one program": copies_table,
     "Figure 7: knowledge of memory": memory_table,
     "Table 4: energy of jobs that need much memory": table_4,
-    "Jobs that need much memory: responses": _each(main_table, (AWARE, UNAWARE)),
+    "Jobs that need much memory: responses": _each(main_table, (ex.AWARE, ex.UNAWARE)),
     "Figure 8: energy by class": energy_table,
     "Full nodes: the same configurations under all policies": full_table,
     "What the work done hangs on": sensitivity,
     "Which jobs are later than under strict batch": _later,
-    "What CPUs do": partial(mechanism_table, workload=HIGH),
+    "What CPUs do": partial(mechanism_table, workload=ex.HIGH),
     "Interrupts by program": interrupts_table,
     "More jobs, fewer jobs, more nodes, useless estimates": partial(own_table, workloads=OWN),
     "The formula on the printed tables": _static(formula_table),

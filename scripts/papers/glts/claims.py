@@ -25,40 +25,8 @@ from scripts.papers.claims import (
     within,
 )
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
-from scripts.papers.glts.experiment import (
-    AARR,
-    ABSOLUTE,
-    BASE,
-    BLOCK,
-    BLOCKS,
-    BY_DELAY,
-    GLTS,
-    NONE,
-    ORIGINAL,
-    PRIORITIES,
-    RESUME_S,
-    SLACK,
-    SLACKS,
-    SSP,
-)
-from scripts.papers.glts.published import (
-    BEST_BLOCK,
-    CLASS_JOBS,
-    CLASS_WORK,
-    CORE_UTILISATION,
-    DELAY,
-    ELIGIBLE,
-    ENOUGH_SLACK,
-    GROUPS,
-    MORE_GROUPS,
-    OVERHEAD,
-    POWERS,
-    RELATIVE_RESPONSE,
-    SERIAL,
-    SLICES_HELP,
-    SSP_W2,
-    TABLE_4,
-)
+from scripts.papers.glts import experiment as ex
+from scripts.papers.glts import published as printed
 from scripts.papers.saturation import GROWS
 from scripts.tables import number, percent
 
@@ -68,11 +36,11 @@ POINTS: Final = 5.0  # of percent: the band around a published share
 # By class as the paper names them: the relative responses that stand for them. The paper's cut-off is taken as 600 s.
 RESPONSES: Final = {"medium": "rr_60_medium", "long": "rr_60_long", "all": "rr_600_all"}
 COSCHEDULED: Final = ("medium", "long")
-COMPARED: Final = ("CSTWS", "CST", GLTS)  # with SSP, in section 5.2
+COMPARED: Final = ("CSTWS", "CST", ex.GLTS)  # with SSP, in section 5.2
 VARIANTS: Final = ("GLTS-FBO", "GLTS-NS", "GLTS-NH")
 HIGH_LOAD: Final = "high_load_medium_or_long"
 DAY_S: Final = 86_400
-W1, W2 = AARR
+W1, W2 = ex.AARR
 IN_PERCENT: Final = partial(interval_text, factor=100.0)
 
 
@@ -82,30 +50,33 @@ def claims(figures: Figures) -> list[Claim]:
     return [claim for part in parts for claim in part(figures)]
 
 
-def where_of_block(size: int, scheduler: str = GLTS) -> Where:
+def where_of_block(size: int, scheduler: str = ex.GLTS) -> Where:
     """Return the runs with blocks of so many jobs."""
-    return Where(W2, scheduler, BASE if size == BLOCK else f"block-{size}")
+    return Where(W2, scheduler, ex.BASE if size == ex.BLOCK else f"block-{size}")
 
 
 def where_of_slack(factor: str) -> Where:
     """Return the runs with this slack factor; ``none``: no group is refused for fairness."""
-    return Where(W1, GLTS, BASE if factor == SLACK else f"slack-{factor}")
+    return Where(W1, ex.GLTS, ex.BASE if factor == ex.SLACK else f"slack-{factor}")
 
 
 # ---------------------------------------------------------------- workload
 
 
 def _workload(figures: Figures) -> Iterator[Claim]:
-    ssp, drawn = Where(W1, SSP), Where(W1, SSP, ORIGINAL)
-    yield _shares(figures, "W1: % of the jobs", "jobs", CLASS_JOBS, lambda share: (share - 0.02, share + 0.02))
-    yield _shares(figures, "W2: % of the work", "work", CLASS_WORK, lambda share: quarter(share, Of.LEVEL))
-    for column, text, published in (("serial", "serial jobs", SERIAL), ("power", "jobs of powers of two", POWERS)):
+    ssp, drawn = Where(W1, ex.SSP), Where(W1, ex.SSP, ex.ORIGINAL)
+    yield _shares(figures, "W1: % of the jobs", "jobs", printed.CLASS_JOBS, lambda share: (share - 0.02, share + 0.02))
+    yield _shares(figures, "W2: % of the work", "work", printed.CLASS_WORK, lambda share: quarter(share, Of.LEVEL))
+    for column, text, published in (
+        ("serial", "serial jobs", printed.SERIAL),
+        ("power", "jobs of powers of two", printed.POWERS),
+    ):
         band = (published - POINTS / 100, published + POINTS / 100)
         for where, when in ((drawn, "as drawn"), (ssp, "grown")):
             found = figures.mean(f"{column}_share", where)
             what = f"W3: sizes, {text}, {when}, %: within {POINTS:g} points"
             yield by_construction(within(what, W1, number(100 * published), found, band, IN_PERCENT))
-    for name, (slowdowns, shares) in TABLE_4.items():
+    for name, (slowdowns, shares) in printed.TABLE_4.items():
         counted = [
             sum(0.9 + tenth / 10 <= value + 1e-9 < 1.0 + tenth / 10 for value in slowdowns) for tenth in range(9)
         ]
@@ -115,8 +86,8 @@ def _workload(figures: Figures) -> Iterator[Claim]:
         yield in_print(text, "", f"{shares[3]:g} % in 1.2 to 1.3", derived, holds=most <= POINTS)
     reason = "the paper quotes logs; jobs here have memory enough"
     yield not_checkable("W6: 95 % of the jobs need at most half of a node's memory", "95 %", reason)
-    share = _times(figures.mean("slices_an_hour", ssp), RESUME_S / 36)
-    yield _near("W7: switches of slices, % of the time", W1, OVERHEAD, share, Of.LEVEL)
+    share = _times(figures.mean("slices_an_hour", ssp), ex.RESUME_S / 36)
+    yield _near("W7: switches of slices, % of the time", W1, printed.OVERHEAD, share, Of.LEVEL)
 
 
 def _near(text: str, where: str, published: float, found: Interval | None, of: Of = Of.CHANGE) -> Claim:
@@ -133,7 +104,7 @@ def _shares(
     band: Callable[[float], tuple[float, float]],
 ) -> Claim:
     """Return the row of how classes share the jobs, or their work."""
-    found = {name: figures.mean(f"{figure}_{name}", Where(W1, SSP)) for name in published}
+    found = {name: figures.mean(f"{figure}_{name}", Where(W1, ex.SSP)) for name in published}
     parts = [(found[name], Band(*band(share))) for name, share in published.items()]
     told = " / ".join(number(100 * share) for share in published.values())
     measured = " / ".join(number(None if each is None else 100 * each.mean) for each in found.values())
@@ -147,45 +118,47 @@ def _times(found: Interval | None, factor: float) -> Interval | None:
 
 
 def _original(figures: Figures) -> Iterator[Claim]:
-    grown, drawn = Where(W1, SSP), Where(W1, SSP, ORIGINAL)
+    grown, drawn = Where(W1, ex.SSP), Where(W1, ex.SSP, ex.ORIGINAL)
     for column, text in (("response_all_s", "mean response"), (RESPONSES["all"], "RR of all jobs")):
         found = figures.change(column, grown, drawn)
         what = f"W4: SSP, grown jobs against jobs as drawn with one process a node, {text}, %: within {ALMOST:g}"
         yield judged(what, W1, "similar", found, quarter(0.0, Of.CHANGE))
     for column, text in (("response_all_s", "mean response"), ("rr_60_all", "RR of all jobs, 60 s")):
-        found = figures.change(column, grown, Where(W1, PRIORITIES))
-        yield _near(f"W8: SSP against EASY with priorities of classes, {text}, %", W1, SLICES_HELP, found)
+        found = figures.change(column, grown, Where(W1, ex.PRIORITIES))
+        yield _near(f"W8: SSP against EASY with priorities of classes, {text}, %", W1, printed.SLICES_HELP, found)
 
 
 # ---------------------------------------------------------------- results at W1
 
 
 def _response(figures: Figures) -> Iterator[Claim]:
-    ids = {SSP: "C1", "CST": "C3, C6", "CSTWS": "C4"}
-    for rival, by_class in RELATIVE_RESPONSE.items():
+    ids = {ex.SSP: "C1", "CST": "C3, C6", "CSTWS": "C4"}
+    for rival, by_class in printed.RELATIVE_RESPONSE.items():
         for name, published in by_class.items():
-            found = figures.change(RESPONSES[name], Where(W1, GLTS), Where(W1, rival))
+            found = figures.change(RESPONSES[name], Where(W1, ex.GLTS), Where(W1, rival))
             text = f"{ids[rival]}: RR, GLTS against {rival}, {name} jobs, %"
             yield judged(f"{text}: lower", W1, percent(published), found, Band.below())
             yield _near(text, W1, published, found)
-    of_ssp = RELATIVE_RESPONSE[SSP]
+    of_ssp = printed.RELATIVE_RESPONSE[ex.SSP]
     text = "C2: RR, GLTS against SSP, long jobs less medium ones, points: lower"
     yield judged(text, W1, percent(of_ssp["long"] - of_ssp["medium"]), _more_for_long(figures), Band.below())
-    for name, pair in RELATIVE_RESPONSE["CST"].items():
-        implied = 100 * ((1 + RELATIVE_RESPONSE["CSTWS"][name] / 100) / (1 + pair / 100) - 1)
+    for name, pair in printed.RELATIVE_RESPONSE["CST"].items():
+        implied = 100 * ((1 + printed.RELATIVE_RESPONSE["CSTWS"][name] / 100) / (1 + pair / 100) - 1)
         found = figures.change(RESPONSES[name], Where(W1, "CST"), Where(W1, "CSTWS"))
         yield _near(f"C5: RR, CST against CSTWS as C3 and C4 imply, {name} jobs, %", W1, implied, found)
 
 
 def _more_for_long(figures: Figures) -> Interval | None:
     """Return how much further the RR of long jobs is below SSP's than that of medium ones, in points, paired by seed."""
-    long, medium = (figures.ratios(RESPONSES[name], Where(W1, GLTS), Where(W1, SSP)) for name in ("long", "medium"))
+    long, medium = (
+        figures.ratios(RESPONSES[name], Where(W1, ex.GLTS), Where(W1, ex.SSP)) for name in ("long", "medium")
+    )
     return _times(difference_of(long, medium), 100.0)
 
 
 def _utilisation(figures: Figures) -> Iterator[Claim]:
-    for rival, published in CORE_UTILISATION.items():
-        found = figures.change(HIGH_LOAD, Where(W1, GLTS), Where(W1, rival))
+    for rival, published in printed.CORE_UTILISATION.items():
+        found = figures.change(HIGH_LOAD, Where(W1, ex.GLTS), Where(W1, rival))
         text = f"C11: core utilisation in high-load phases, GLTS against {rival}, %"
         yield judged(f"{text}: higher", W1, percent(published), found, Band.above())
         yield _near(text, W1, published, found)
@@ -193,7 +166,7 @@ def _utilisation(figures: Figures) -> Iterator[Claim]:
         "C12: core utilisation in high-load phases, its correlation with RR of all jobs over these schedulers: below 0"
     )
     yield judged(text, W1, "the source of the gain", _correlation(figures), Band.below(), interval_text)
-    changes = [figures.change("core_utilisation", Where(W1, name), Where(W1, SSP)) for name in COMPARED]
+    changes = [figures.change("core_utilisation", Where(W1, name), Where(W1, ex.SSP)) for name in COMPARED]
     told = " / ".join(percent(None if found is None else found.mean) for found in changes)
     text = f"C35: core utilisation of the whole run against SSP, %: within {ALMOST:g}: {', '.join(COMPARED)}"
     yield combined(text, W1, "the same", told, [(found, quarter(0.0, Of.CHANGE)) for found in changes])
@@ -201,7 +174,7 @@ def _utilisation(figures: Figures) -> Iterator[Claim]:
 
 def _correlation(figures: Figures) -> Interval | None:
     """Return the mean over seeds of the correlation, over schedulers, of utilisation in high-load phases and RR of all jobs."""
-    names = (SSP, *COMPARED)
+    names = (ex.SSP, *COMPARED)
     columns = [[figures.values(column, Where(W1, name)) for name in names] for column in (HIGH_LOAD, RESPONSES["all"])]
     seeds = set.intersection(*(set(values) for column in columns for values in column))
     found = [
@@ -211,9 +184,9 @@ def _correlation(figures: Figures) -> Interval | None:
 
 
 def _groups(figures: Figures) -> Iterator[Claim]:
-    of_w1, of_w2 = Where(W1, GLTS), Where(W2, GLTS)
+    of_w1, of_w2 = Where(W1, ex.GLTS), Where(W2, ex.GLTS)
     for where, ids in ((of_w1, "C7"), (of_w2, "C25")):
-        size, found = GROUPS[where.workload]["size"], figures.mean("groups_size", where)
+        size, found = printed.GROUPS[where.workload]["size"], figures.mean("groups_size", where)
         yield within(
             f"{ids}: jobs a group: within 0.25",
             where.workload,
@@ -230,18 +203,18 @@ def _groups(figures: Figures) -> Iterator[Claim]:
         quarter(0.0, Of.CHANGE),
     )
     for where, ids in ((of_w1, "C8"), (of_w2, "C26")):
-        count = GROUPS[where.workload]["number"]
+        count = printed.GROUPS[where.workload]["number"]
         for column, text in (("number", "their number"), ("jobs", "jobs in them")):
             found = figures.mean(f"groups_{column}", where)
             yield _near(f"{ids}: groups, {text}", where.workload, count, found, Of.LEVEL)
     found = figures.change("groups_number", of_w2, of_w1)
-    yield _near("C26: groups, their number against W1, %", W2, MORE_GROUPS, found)
+    yield _near("C26: groups, their number against W1, %", W2, printed.MORE_GROUPS, found)
     yield from _groups_in_print()
     yield from _in_groups(figures)
 
 
 def _in_groups(figures: Figures) -> Iterator[Claim]:
-    of_w1, share, few = Where(W1, GLTS), GROUPS[W1]["share"], GROUPS[W1]["few_candidates"]
+    of_w1, share, few = Where(W1, ex.GLTS), printed.GROUPS[W1]["share"], printed.GROUPS[W1]["few_candidates"]
     band = (share - POINTS / 100, share + POINTS / 100)
     text = f"C9: medium and long jobs in groups, %: within {POINTS:g} points"
     yield within(text, W1, number(100 * share), figures.mean("groups_share", of_w1), band, IN_PERCENT)
@@ -255,22 +228,23 @@ def _in_groups(figures: Figures) -> Iterator[Claim]:
 
 
 def _groups_in_print() -> Iterator[Claim]:
-    number_of, size, share = (GROUPS[W1][name] for name in ("number", "size", "share"))
+    number_of, size, share = (printed.GROUPS[W1][name] for name in ("number", "size", "share"))
+    eligible = printed.ELIGIBLE
     derived = (
-        f"they have {number_of * size:,.0f} jobs, of {ELIGIBLE:,} eligible; 41.7 % are {share * ELIGIBLE:,.0f} jobs"
+        f"they have {number_of * size:,.0f} jobs, of {eligible:,} eligible; 41.7 % are {share * eligible:,.0f} jobs"
     )
     yield in_print(
         "C8: groups, about 1,500 of 2.5 jobs: within the eligible jobs",
         W1,
         "1,500 groups",
         derived,
-        holds=number_of * size <= ELIGIBLE,
+        holds=number_of * size <= printed.ELIGIBLE,
     )
-    more = 100 * (GROUPS[W2]["number"] / number_of - 1)
+    more = 100 * (printed.GROUPS[W2]["number"] / number_of - 1)
     yield in_print(
         "C26: groups, 2,000 against 1,500, %: within 5 of 25",
         W2,
-        percent(MORE_GROUPS),
+        percent(printed.MORE_GROUPS),
         f"{percent(more)} than 1,500",
         holds=more < 30,
     )
@@ -280,9 +254,16 @@ def _delay(figures: Figures) -> Iterator[Claim]:
     titles = {"mean": ("C13", "mean"), "p75": ("C14", "75th percentile"), "p95": ("C15", "95th percentile")}
     for name in COSCHEDULED:
         for key, (ids, title) in titles.items():
-            found = figures.mean(f"delay_{name}_{key}", Where(W1, GLTS))
+            found = figures.mean(f"delay_{name}_{key}", Where(W1, ex.GLTS))
             text = f"{ids}: response / expected response, {title}, {name} jobs: within 0.1"
-            yield within(text, W1, number(DELAY[key]), found, (DELAY[key] - 0.1, DELAY[key] + 0.1), interval_text)
+            yield within(
+                text,
+                W1,
+                number(printed.DELAY[key]),
+                found,
+                (printed.DELAY[key] - 0.1, printed.DELAY[key] + 0.1),
+                interval_text,
+            )
 
 
 # ---------------------------------------------------------------- heuristics and load
@@ -291,23 +272,23 @@ def _delay(figures: Figures) -> Iterator[Claim]:
 def _variants(figures: Figures) -> Iterator[Claim]:
     for rival in VARIANTS:
         for name, key in RESPONSES.items():
-            found = figures.change(key, Where(W1, rival), Where(W1, GLTS))
+            found = figures.change(key, Where(W1, rival), Where(W1, ex.GLTS))
             text = f"C16: RR against GLTS, {rival}, {name} jobs, %: within {ALMOST:g}"
             yield judged(text, W1, "little impact", found, quarter(0.0, Of.CHANGE))
     for name, key in RESPONSES.items():
-        found = figures.change(key, Where(W1, GLTS, BY_DELAY), Where(W1, GLTS))
+        found = figures.change(key, Where(W1, ex.GLTS, ex.BY_DELAY), Where(W1, ex.GLTS))
         text = f"C33: RR, running candidates by delay against by work left, {name} jobs, %: within {ALMOST:g}"
         yield judged(text, W1, "virtually no difference", found, quarter(0.0, Of.CHANGE))
-    found = figures.change(RESPONSES["all"], Where(W1, GLTS, ABSOLUTE), Where(W1, GLTS))
+    found = figures.change(RESPONSES["all"], Where(W1, ex.GLTS, ex.ABSOLUTE), Where(W1, ex.GLTS))
     text = "C34: RR of all jobs, groups by absolute gain against relative, %"
     yield judged(f"{text}: higher", W1, "a minor benefit of relative gain", found, Band.above())
     yield judged(f"{text}: within {ALMOST:g}", W1, "no substantial difference", found, quarter(0.0, Of.CHANGE))
 
 
 def _blocks(figures: Figures) -> Iterator[Claim]:
-    best = where_of_block(BEST_BLOCK)
-    others = [where_of_block(size) for size in BLOCKS if size != BEST_BLOCK]
-    rivals = [*(where_of_block(size, name) for name in VARIANTS[:2] for size in BLOCKS), Where(W2, "GLTS-NH")]
+    best = where_of_block(printed.BEST_BLOCK)
+    others = [where_of_block(size) for size in ex.BLOCKS if size != printed.BEST_BLOCK]
+    rivals = [*(where_of_block(size, name) for name in VARIANTS[:2] for size in ex.BLOCKS), Where(W2, "GLTS-NH")]
 
     def against(name: str, where: Where, base: Where) -> Interval | None:
         return figures.change(RESPONSES[name], where, base)
@@ -320,42 +301,42 @@ def _blocks(figures: Figures) -> Iterator[Claim]:
             parts = [(against(name, best, where), Band.below()) for where in cells]
             known = [found.mean for found, _ in parts if found is not None]
             told = f"{percent(min(known))} to {percent(max(known))}" if known else ""
-            what = f"{ids}: RR, GLTS with blocks of {BEST_BLOCK} against {text}, {name} jobs, %: lower than all"
+            what = f"{ids}: RR, GLTS with blocks of {printed.BEST_BLOCK} against {text}, {name} jobs, %: lower than all"
             yield combined(what, W2, "best", told, parts)
     yield by_construction(_stated("C20: GLTS-NH does not depend on the size of blocks", "it has none", "blocks = none"))
-    for size in (min(BLOCKS), max(BLOCKS)):
+    for size in (min(ex.BLOCKS), max(ex.BLOCKS)):
         found = against("medium", Where(W2, "GLTS-NH"), where_of_block(size))
         text = f"C21: RR of medium jobs, GLTS-NH against GLTS, blocks of {size}, %: lower"
         yield judged(text, W2, "better", found, Band.below())
     for name in COSCHEDULED:
-        text = f"against GLTS with blocks of {BEST_BLOCK}, {name} jobs, %: higher"
+        text = f"against GLTS with blocks of {printed.BEST_BLOCK}, {name} jobs, %: higher"
         found = against(name, Where(W2, "GLTS-NH"), best)
         yield judged(f"C22: RR, GLTS-NH {text}", W2, "clearly worse", found, Band.above())
-        found = against(name, where_of_block(BEST_BLOCK, "GLTS-NS"), best)
+        found = against(name, where_of_block(printed.BEST_BLOCK, "GLTS-NS"), best)
         yield judged(f"C24: RR, GLTS-NS of the same size {text}", W2, "especially worse", found, Band.above())
         yield from _first_block(name, against)
 
 
 def _first_block(name: str, against: Callable[[str, Where, Where], Interval | None]) -> Iterator[Claim]:
     """Yield what is claimed of the first block alone, with small and with large blocks."""
-    for size in (min(BLOCKS), max(BLOCKS)):
+    for size in (min(ex.BLOCKS), max(ex.BLOCKS)):
         found = against(name, where_of_block(size, "GLTS-FBO"), where_of_block(size))
         text = f"C23: RR, GLTS-FBO against GLTS, blocks of {size}, {name} jobs, %"
-        if size == min(BLOCKS):
+        if size == min(ex.BLOCKS):
             yield judged(f"{text}: higher", W2, "much worse", found, Band.above())
         else:
             yield judged(f"{text}: within {ALMOST:g}", W2, "similar", found, quarter(0.0, Of.CHANGE))
 
 
 def _load(figures: Figures) -> Iterator[Claim]:
-    ssp, glts = Where(W2, SSP), Where(W2, GLTS)
-    for name, published in SSP_W2.items():
+    ssp, glts = Where(W2, ex.SSP), Where(W2, ex.GLTS)
+    for name, published in printed.SSP_W2.items():
         yield _near(f"C29: RR, SSP, {name} jobs", W2, published, figures.mean(RESPONSES[name], ssp), Of.LEVEL)
-    for name in SSP_W2:
+    for name in printed.SSP_W2:
         found = figures.change(RESPONSES[name], ssp, glts)
         yield judged(f"C30: RR, SSP against GLTS, {name} jobs, %: higher", W2, "much longer", found, Band.above())
     for column, text in (("mean_queue_length", "mean queue"), ("groups_candidates", "mean number of candidates")):
-        found = figures.change(column, glts, Where(W1, GLTS))
+        found = figures.change(column, glts, Where(W1, ex.GLTS))
         yield judged(f"C27: GLTS, W2 against W1, {text}, %: higher", W2, "longer, and more", found, Band.above())
     growth = "mean queue, second half of the submissions over the first"
     for where, text, told, band in (
@@ -368,7 +349,7 @@ def _load(figures: Figures) -> Iterator[Claim]:
         (
             "days to the last end from the last submission, SSP less the same at W1: above 0",
             ssp,
-            Where(W1, SSP),
+            Where(W1, ex.SSP),
             Band.above(),
         ),
         ("days to the last end from the last submission, GLTS less SSP: below 0", glts, ssp, Band.below()),
@@ -380,18 +361,18 @@ def _load(figures: Figures) -> Iterator[Claim]:
 
 
 def _slack(figures: Figures) -> Iterator[Claim]:
-    usual = where_of_slack(ENOUGH_SLACK)
-    low = [factor for factor in SLACKS if factor != NONE and float(factor) < float(ENOUGH_SLACK)]
+    usual = where_of_slack(printed.ENOUGH_SLACK)
+    low = [factor for factor in ex.SLACKS if factor != ex.NONE and float(factor) < float(printed.ENOUGH_SLACK)]
     refused = [figures.change("groups_refused", where_of_slack(factor), usual) for factor in low]
     told = " / ".join(percent(None if found is None else found.mean) for found in refused)
-    text = f"C31: GLTS, groups refused with slack {', '.join(low)} against {ENOUGH_SLACK}, %: all higher"
+    text = f"C31: GLTS, groups refused with slack {', '.join(low)} against {printed.ENOUGH_SLACK}, %: all higher"
     yield combined(text, W1, "more", told, [(found, Band.above()) for found in refused])
-    for factor in SLACKS:
+    for factor in ex.SLACKS:
         found = figures.change(RESPONSES["all"], where_of_slack(factor), usual)
-        text = f"RR of all jobs, GLTS, slack {factor} against {ENOUGH_SLACK}, %"
+        text = f"RR of all jobs, GLTS, slack {factor} against {printed.ENOUGH_SLACK}, %"
         if factor in low:
             yield judged(f"C31, C32: {text}: higher", W1, "higher", found, Band.above())
-        elif factor != ENOUGH_SLACK:
+        elif factor != printed.ENOUGH_SLACK:
             yield judged(f"C32: {text}: within {ALMOST:g}", W1, "equal", found, quarter(0.0, Of.CHANGE))
 
 

@@ -8,23 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
+from scripts.papers.glts import experiment as ex
+from scripts.papers.glts import published as printed
 from scripts.papers.glts.claims import COSCHEDULED, RESPONSES, where_of_block, where_of_slack
-from scripts.papers.glts.experiment import (
-    AARR,
-    BASE,
-    BLOCK,
-    BLOCKS,
-    GAP,
-    GAPS,
-    GLTS,
-    IN_BLOCKS,
-    SCHEDULERS,
-    SLACK,
-    SLACKS,
-    SSP,
-)
 from scripts.papers.glts.measures import TENTHS
-from scripts.papers.glts.published import DELAY, RELATIVE_RESPONSE, SSP_W2
 from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
@@ -43,28 +30,28 @@ def point(figures: Figures, name: str, workload: str, scheduler: str) -> Point |
     if not found:
         return None
     published = None
-    if (workload, scheduler) == ("W2", SSP):
-        published = SSP_W2[name]
-    elif workload == "W1" and scheduler != SSP:
+    if (workload, scheduler) == ("W2", ex.SSP):
+        published = printed.SSP_W2[name]
+    elif workload == "W1" and scheduler != ex.SSP:
         published = _from_percentages(figures, name, scheduler)
     return point_of(found, published)
 
 
 def _from_percentages(figures: Figures, name: str, scheduler: str) -> float | None:
     """Return the level that the published percentages give a scheduler, with SSP's as we have it."""
-    base = [*figures.values(RESPONSES[name], Where("W1", SSP)).values()]
-    if not base or (scheduler != GLTS and scheduler not in RELATIVE_RESPONSE):
+    base = [*figures.values(RESPONSES[name], Where("W1", ex.SSP)).values()]
+    if not base or (scheduler != ex.GLTS and scheduler not in printed.RELATIVE_RESPONSE):
         return None
-    level = statistics.fmean(base) * (1 + RELATIVE_RESPONSE[SSP][name] / 100)
-    return level if scheduler == GLTS else level / (1 + RELATIVE_RESPONSE[scheduler][name] / 100)
+    level = statistics.fmean(base) * (1 + printed.RELATIVE_RESPONSE[ex.SSP][name] / 100)
+    return level if scheduler == ex.GLTS else level / (1 + printed.RELATIVE_RESPONSE[scheduler][name] / 100)
 
 
 def _responses(figures: Figures) -> Any:
     """Draw figure 6: relative responses by class and scheduler, and the same at W2."""
-    names = (SSP, *SCHEDULERS)
+    names = (ex.SSP, *ex.SCHEDULERS)
     panels = {
         workload: {scheduler: [point(figures, name, workload, scheduler) for name in RESPONSES] for scheduler in names}
-        for workload in AARR
+        for workload in ex.AARR
     }
     if not any(bar for rows in panels.values() for row in rows.values() for bar in row):
         return None
@@ -84,10 +71,10 @@ def _blocks(figures: Figures) -> Any:
         name: {
             scheduler: [
                 (size, change)
-                for size in BLOCKS
+                for size in ex.BLOCKS
                 if (change := figures.change(RESPONSES[name], *_of_block(size, scheduler))) is not None
             ]
-            for scheduler in IN_BLOCKS
+            for scheduler in ex.IN_BLOCKS
         }
         for name in COSCHEDULED
     }
@@ -98,15 +85,15 @@ def _blocks(figures: Figures) -> Any:
         for rank, (scheduler, line) in enumerate(lines.items()):
             moved = [(size + 0.4 * (rank - 1), item) for size, item in line]
             error_line(axis, moved, scheduler, COLOURS[rank + 3])
-        axis.set_xticks(BLOCKS)
+        axis.set_xticks(ex.BLOCKS)
         axis.set_xlabel("size of blocks", fontsize=9)
-        axis.set_title(f"W2: RR of {name} jobs against blocks of {BLOCK} [%]", fontsize=9)
+        axis.set_title(f"W2: RR of {name} jobs against blocks of {ex.BLOCK} [%]", fontsize=9)
     legend(figure, axes[0])
     return figure
 
 
 def _of_block(size: int, scheduler: str) -> tuple[Where, Where]:
-    return where_of_block(size, scheduler), where_of_block(BLOCK, scheduler)
+    return where_of_block(size, scheduler), where_of_block(ex.BLOCK, scheduler)
 
 
 def _slack(figures: Figures) -> Any:
@@ -114,8 +101,8 @@ def _slack(figures: Figures) -> Any:
     found = {
         name: [
             (rank + 0.07 * (place - 1), change)
-            for rank, factor in enumerate(SLACKS)
-            if (change := figures.change(key, where_of_slack(factor), where_of_slack(SLACK))) is not None
+            for rank, factor in enumerate(ex.SLACKS)
+            if (change := figures.change(key, where_of_slack(factor), where_of_slack(ex.SLACK))) is not None
         ]
         for place, (name, key) in enumerate(RESPONSES.items())
     }
@@ -124,9 +111,9 @@ def _slack(figures: Figures) -> Any:
     figure, (axis,) = grid(1, 1)
     for colour, (name, line) in zip(LINES, found.items(), strict=False):
         error_line(axis, line, name, colour)
-    axis.set_xticks(range(len(SLACKS)), SLACKS)
+    axis.set_xticks(range(len(ex.SLACKS)), ex.SLACKS)
     axis.set_xlabel("slack factor", fontsize=9)
-    axis.set_title(f"W1: RR of GLTS against slack factor {SLACK} [%]", fontsize=9)
+    axis.set_title(f"W1: RR of GLTS against slack factor {ex.SLACK} [%]", fontsize=9)
     legend(figure, axis)
     return figure
 
@@ -134,8 +121,8 @@ def _slack(figures: Figures) -> Any:
 def _delay(figures: Figures) -> Any:
     """Draw how response / expected response is distributed over the jobs of all seeds."""
     panels = {
-        workload: {name: share_within(figures, Where(workload, GLTS), name) for name in COSCHEDULED}
-        for workload in AARR
+        workload: {name: share_within(figures, Where(workload, ex.GLTS), name) for name in COSCHEDULED}
+        for workload in ex.AARR
     }
     if not any(line for lines in panels.values() for line in lines.values()):
         return None
@@ -145,7 +132,14 @@ def _delay(figures: Figures) -> Any:
             if line:  # the last bin has no upper end
                 axis.plot([tenth / 10 for tenth in range(TENTHS)], [0.0, *line[:-1]], color=colour, label=name)
         if workload == "W1":
-            axis.plot([DELAY["p75"], DELAY["p95"]], [0.75, 0.95], "D", color=MARK, markersize=4, label="published")
+            axis.plot(
+                [printed.DELAY["p75"], printed.DELAY["p95"]],
+                [0.75, 0.95],
+                "D",
+                color=MARK,
+                markersize=4,
+                label="published",
+            )
         axis.set_xlim(0, 2.5)
         axis.set_title(f"{workload}, GLTS: share of jobs within response / expected", fontsize=9)
     legend(figure, axes[0])
@@ -162,15 +156,15 @@ def share_within(figures: Figures, where: Where, name: str) -> list[float]:
 
 def _load(figures: Figures) -> Any:
     """Draw how much lower GLTS's relative responses are than others', by load."""
-    if not any(figures.seeds(Where("W1", SSP, f"gap-{gap}")) for gap in GAPS):
+    if not any(figures.seeds(Where("W1", ex.SSP, f"gap-{gap}")) for gap in ex.GAPS):
         return None
     figure, axes = grid(1, 2)
-    for axis, rival in zip(axes, (SSP, "CST"), strict=True):
+    for axis, rival in zip(axes, (ex.SSP, "CST"), strict=True):
         for colour, (name, key) in zip(LINES, RESPONSES.items(), strict=False):
             line = []
-            for gap in GAPS:
-                variant = BASE if gap == GAP else f"gap-{gap}"
-                change = figures.change(key, Where("W1", GLTS, variant), Where("W1", rival, variant))
+            for gap in ex.GAPS:
+                variant = ex.BASE if gap == ex.GAP else f"gap-{gap}"
+                change = figures.change(key, Where("W1", ex.GLTS, variant), Where("W1", rival, variant))
                 if change is not None:
                     line.append((1 / float(gap), change))
             error_line(axis, line, name, colour)

@@ -7,33 +7,10 @@ from typing import Final
 
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
+from scripts.papers.glts import experiment as ex
+from scripts.papers.glts import published as printed
 from scripts.papers.glts.claims import HIGH_LOAD, claims, where_of_block, where_of_slack
-from scripts.papers.glts.experiment import (
-    AARR,
-    BASE,
-    BASES,
-    BELIEFS,
-    BLOCK,
-    BLOCKS,
-    EXACT,
-    GAP,
-    GAPS,
-    GLTS,
-    IN_BLOCKS,
-    ONE,
-    ORDERS,
-    ORIGINAL,
-    PLAIN,
-    READINGS,
-    SCHEDULERS,
-    SLACK,
-    SLACKS,
-    SSP,
-    Variant,
-    space_sharing,
-)
 from scripts.papers.glts.measures import BOUNDS
-from scripts.papers.glts.published import CLASS_JOBS, CLASS_WORK, POWERS, SERIAL, SSP_W2, short_of_all
 from scripts.papers.harm import harm_tables
 from scripts.papers.saturation import Queue, saturation_table
 from scripts.papers.study import Size
@@ -74,12 +51,12 @@ OF_GROUPS: Final[Mapping[str, tuple[str, float]]] = {
 PAIRS: Final = ("CST", "CSTWS")
 PERCENTILES: Final = ("mean", "p5", "p25", "p50", "p75", "p95")
 DAY_S: Final = 86_400
-GROUPED: Final = BASES[1:]
+GROUPED: Final = ex.BASES[1:]
 
 
 def report(figures: Figures, size: Size) -> list[str]:
     """Return the lines of the page between its markers; a part without runs is left out."""
-    seeds = figures.seeds(Where("W1", SSP)), figures.seeds(Where("W2", SSP))
+    seeds = figures.seeds(Where("W1", ex.SSP)), figures.seeds(Where("W2", ex.SSP))
     lines = [
         f"{size.jobs:,} jobs on 128 nodes. Seeds of jobs, slowdowns and pairs that have run: {seeds[0]} at W1, {seeds[1]} at W2; "
         "the column *seeds* says how many a row has. Changes are those of two schedulers under the same jobs.",
@@ -138,29 +115,31 @@ def _changes(
 
 
 def _bases(names: Sequence[str]) -> dict[tuple[str, ...], Where]:
-    return {(workload, name): Where(workload, name) for workload in AARR for name in names}
+    return {(workload, name): Where(workload, name) for workload in ex.AARR for name in names}
 
 
 def against_space_sharing(figures: Figures) -> list[str]:
     """Return what each scheduler changes against SSP."""
-    pairs = [((workload, name), Where(workload, name), Where(workload, SSP)) for workload in AARR for name in GROUPED]
+    pairs = [
+        ((workload, name), Where(workload, name), Where(workload, ex.SSP)) for workload in ex.AARR for name in GROUPED
+    ]
     return ["Change against SSP, %.", "", *_changes(figures, pairs, ("", ""))]
 
 
 def all_against_one(figures: Figures) -> list[str]:
     """Return what the number of tries alone changes."""
-    pairs = [((workload, GLTS), Where(workload, GLTS), Where(workload, ONE)) for workload in AARR]
+    pairs = [((workload, ex.GLTS), Where(workload, ex.GLTS), Where(workload, ex.ONE)) for workload in ex.AARR]
     found = _changes(figures, pairs, ("", ""), {"groups_share": ("% of eligible jobs in groups", 100.0)})
-    return [f"Change of {GLTS} against {ONE}, %: same jobs, same search.", "", *found] if found else []
+    return [f"Change of {ex.GLTS} against {ex.ONE}, %: same jobs, same search.", "", *found] if found else []
 
 
 def searches(figures: Figures) -> list[str]:
     """Return how GLTS is against the other searches."""
     pairs = [
-        ((workload, f"{GLTS} against {name}"), Where(workload, GLTS), Where(workload, name))
-        for workload in AARR
-        for name in SCHEDULERS
-        if name != GLTS
+        ((workload, f"{ex.GLTS} against {name}"), Where(workload, ex.GLTS), Where(workload, name))
+        for workload in ex.AARR
+        for name in ex.SCHEDULERS
+        if name != ex.GLTS
     ]
     found = _changes(figures, pairs, ("", ""))
     return ["Change against another search, %.", "", *found] if found else []
@@ -170,8 +149,8 @@ def absolute(figures: Figures) -> list[str]:
     """Return the relative responses of all schedulers, and the mean response."""
     columns = {"rr_60_short": "short, 60 s", "rr_600_short": "short, 600 s", **RR}
     wanted = {key: (title, 1.0) for key, title in columns.items()} | {"response_all_s": ("response [h]", 1 / 3600)}
-    printed = ", ".join(f"{value:g} ({name})" for name, value in SSP_W2.items())
-    return [f"The paper prints SSP's RR at W2: {printed}.", "", *_table(figures, _bases(BASES), ("", ""), wanted)]
+    told = ", ".join(f"{value:g} ({name})" for name, value in printed.SSP_W2.items())
+    return [f"The paper prints SSP's RR at W2: {told}.", "", *_table(figures, _bases(ex.BASES), ("", ""), wanted)]
 
 
 def short_jobs(figures: Figures) -> list[str]:
@@ -180,14 +159,15 @@ def short_jobs(figures: Figures) -> list[str]:
     assert texts.keys() == BOUNDS.keys()
     lines = [
         "The paper prints medium, long and all jobs of SSP at W2. With table 5's shares of classes that leaves, for short ones,"
-        f" ({SSP_W2['all']} - {CLASS_JOBS['medium']} · {SSP_W2['medium']} - {CLASS_JOBS['long']} · {SSP_W2['long']}) / "
-        f"{CLASS_JOBS['short']} = {short_of_all(SSP_W2):.2f}.",
+        f" ({printed.SSP_W2['all']} - {printed.CLASS_JOBS['medium']} · {printed.SSP_W2['medium']} - {printed.CLASS_JOBS['long']} ·"
+        f" {printed.SSP_W2['long']}) / "
+        f"{printed.CLASS_JOBS['short']} = {printed.short_of_all(printed.SSP_W2):.2f}.",
         "",
         *table_head(("SSP", "run times count as, at least"), ("short", "all")),
     ]
-    for workload in AARR:
+    for workload in ex.AARR:
         for name, text in texts.items():
-            found = [figures.mean(f"{name}_{which}", Where(workload, SSP)) for which in ("short", "all")]
+            found = [figures.mean(f"{name}_{which}", Where(workload, ex.SSP)) for which in ("short", "all")]
             lines.append(table_row((workload, text), [*map(interval_text, found)]))
     return [*lines, ""]
 
@@ -197,7 +177,7 @@ def utilisation(figures: Figures) -> list[str]:
     columns = {key: (title, 100.0) for key, title in PHASES.items()}
     columns[f"{HIGH_LOAD}_s"] = ("medium or long waits [days]", 1 / DAY_S)
     text = "In percent of all cores, while 12 jobs or more of a class wait; and how long that is."
-    return [text, "", *_table(figures, _bases(BASES), ("", ""), columns)]
+    return [text, "", *_table(figures, _bases(ex.BASES), ("", ""), columns)]
 
 
 def groups(figures: Figures) -> list[str]:
@@ -230,20 +210,20 @@ def saturation(figures: Figures) -> list[str]:
         "makespan_s": ("makespan [days]", 1 / DAY_S),
         "beyond_s": ("beyond the last submission [days]", 1 / DAY_S),
     }
-    cells = [Where(workload, name) for workload in AARR for name in BASES]
-    return [*_table(figures, _bases(BASES), ("", ""), columns), *saturation_table(figures, cells, WAITING)]
+    cells = [Where(workload, name) for workload in ex.AARR for name in ex.BASES]
+    return [*_table(figures, _bases(ex.BASES), ("", ""), columns), *saturation_table(figures, cells, WAITING)]
 
 
 def workload_table(figures: Figures) -> list[str]:
     """Return the classes' shares of jobs and of work, and the shares of sizes; of jobs as drawn, too."""
-    columns = {f"{part}_{name}": f"{name} {part}" for part in ("jobs", "work") for name in CLASS_JOBS}
+    columns = {f"{part}_{name}": f"{name} {part}" for part in ("jobs", "work") for name in printed.CLASS_JOBS}
     columns |= {"serial_share": "serial", "power_share": "powers of two"}
-    printed = [*CLASS_JOBS.values(), *CLASS_WORK.values(), SERIAL, POWERS]
+    shares = [*printed.CLASS_JOBS.values(), *printed.CLASS_WORK.values(), printed.SERIAL, printed.POWERS]
     lines = table_head(("%",), [*columns.values(), "mean size"])
-    lines.append(table_row(("published",), [*(number(100 * share) for share in printed), "-"]))
+    lines.append(table_row(("published",), [*(number(100 * share) for share in shares), "-"]))
     cells = {
-        "as drawn": Where("W1", SSP, ORIGINAL),
-        **{f"{workload}, grown": Where(workload, SSP) for workload in AARR},
+        "as drawn": Where("W1", ex.SSP, ex.ORIGINAL),
+        **{f"{workload}, grown": Where(workload, ex.SSP) for workload in ex.AARR},
     }
     for name, where in cells.items():
         if figures.seeds(where):
@@ -254,8 +234,8 @@ def workload_table(figures: Figures) -> list[str]:
 
 def plain(figures: Figures) -> list[str]:
     """Return what time slices and the growth of jobs do: SSP against plain space sharing, and against itself on jobs as drawn."""
-    ssp = Where("W1", SSP)
-    others = {name: Where("W1", name) for name in PLAIN} | {"SSP, jobs as drawn": Where("W1", SSP, ORIGINAL)}
+    ssp = Where("W1", ex.SSP)
+    others = {name: Where("W1", name) for name in ex.PLAIN} | {"SSP, jobs as drawn": Where("W1", ex.SSP, ex.ORIGINAL)}
     columns = {"response_all_s": "response", "rr_60_short": "RR short, 60 s", **RR}
     rows = [
         table_row((name, str(figures.seeds(where))), [percent_text(figures.change(key, ssp, where)) for key in columns])
@@ -273,10 +253,10 @@ def plain(figures: Figures) -> list[str]:
 
 def harm(figures: Figures) -> list[str]:
     """Return who is worse off than under SSP."""
-    cells = [Where(workload, name) for workload in AARR for name in GROUPED]
+    cells = [Where(workload, name) for workload in ex.AARR for name in GROUPED]
     if all(figures.mean("harm_h1", where) is None for where in cells):
         return []
-    return harm_tables(figures, SSP, cells, [Where(workload, GLTS) for workload in AARR])
+    return harm_tables(figures, ex.SSP, cells, [Where(workload, ex.GLTS) for workload in ex.AARR])
 
 
 # ---------------------------------------------------------------- experiments
@@ -285,18 +265,20 @@ def harm(figures: Figures) -> list[str]:
 def blocks(figures: Figures) -> list[str]:
     """Return figure 8: relative responses by size of blocks, against the same search with blocks of 16."""
     pairs = [
-        ((name, str(size)), where_of_block(size, name), where_of_block(BLOCK, name))
-        for name in IN_BLOCKS
-        for size in BLOCKS
-        if size != BLOCK
+        ((name, str(size)), where_of_block(size, name), where_of_block(ex.BLOCK, name))
+        for name in ex.IN_BLOCKS
+        for size in ex.BLOCKS
+        if size != ex.BLOCK
     ]
     found = _changes(figures, pairs, ("W2", "block"))
-    return [f"Change against blocks of {BLOCK}, %.", "", *found] if found else []
+    return [f"Change against blocks of {ex.BLOCK}, %.", "", *found] if found else []
 
 
 def slacks(figures: Figures) -> list[str]:
     """Return figure 9: relative responses by slack factor, against 1.5."""
-    pairs = [((factor,), where_of_slack(factor), where_of_slack(SLACK)) for factor in SLACKS if factor != SLACK]
+    pairs = [
+        ((factor,), where_of_slack(factor), where_of_slack(ex.SLACK)) for factor in ex.SLACKS if factor != ex.SLACK
+    ]
     extra = {
         "groups_share": ("% in groups", 100.0),
         "groups_refused": ("groups refused", 1.0),
@@ -304,63 +286,67 @@ def slacks(figures: Figures) -> list[str]:
         "delay_long_p95": ("long, R/R_est p95", 1.0),
     }
     found = _changes(figures, pairs, ("W1, GLTS, slack",), extra)
-    return [f"Change against a slack factor of {SLACK}, %; `none` refuses nothing.", "", *found] if found else []
+    return [f"Change against a slack factor of {ex.SLACK}, %; `none` refuses nothing.", "", *found] if found else []
 
 
 def loads(figures: Figures) -> list[str]:
     """Return how the changes depend on the load."""
     pairs = []
-    for rival in (SSP, "CST"):
-        for gap in GAPS:
-            variant = BASE if gap == GAP else f"gap-{gap}"
-            pairs.append(((rival, gap), Where("W1", GLTS, variant), Where("W1", rival, variant)))
+    for rival in (ex.SSP, "CST"):
+        for gap in ex.GAPS:
+            variant = ex.BASE if gap == ex.GAP else f"gap-{gap}"
+            pairs.append(((rival, gap), Where("W1", ex.GLTS, variant), Where("W1", rival, variant)))
     found = _changes(figures, pairs, ("W1, GLTS against", "gaps"), {"offered_load": ("offered load", 1.0)})
-    there = any(figures.seeds(Where("W1", SSP, f"gap-{gap}")) for gap in GAPS)
+    there = any(figures.seeds(Where("W1", ex.SSP, f"gap-{gap}")) for gap in ex.GAPS)
     return ["All gaps between arrivals multiplied; changes in %.", "", *found] if there else []
 
 
 def readings(figures: Figures) -> list[str]:
     """Return what other readings of the paper do: to a scheduler, and to what it gains over SSP."""
     pairs = []
-    for name, variant in READINGS.items():
+    for name, variant in ex.READINGS.items():
         for workload in variant.workloads:
             for scheduler in variant.policies:
                 where, base = Where(workload, scheduler, name), Where(workload, scheduler)
                 pairs.append(((workload, f"{scheduler}, {name}", scheduler), where, base))
                 if scheduler in PAIRS:
-                    pairs.append(((workload, GLTS, f"{scheduler}, {name}"), Where(workload, GLTS), where))
-                if scheduler != SSP:
-                    other = space_sharing(where)
-                    title = SSP if other.variant is None else f"{SSP}, {name}"
+                    pairs.append(((workload, ex.GLTS, f"{scheduler}, {name}"), Where(workload, ex.GLTS), where))
+                if scheduler != ex.SSP:
+                    other = ex.space_sharing(where)
+                    title = ex.SSP if other.variant is None else f"{ex.SSP}, {name}"
                     pairs.append(((workload, f"{scheduler}, {name}", title), where, other))
     found = _changes(figures, pairs, ("", "", "against"), {"groups_share": ("% in groups", 100.0)})
-    return [*_texts(READINGS), "", *found] if found else []
+    return [*_texts(ex.READINGS), "", *found] if found else []
 
 
 def orders(figures: Figures) -> list[str]:
     """Return what the two orders do that the paper names as alternatives."""
     pairs = [
-        ((workload, f"{GLTS}, {name}"), Where(workload, GLTS, name), Where(workload, GLTS))
-        for name, variant in ORDERS.items()
+        ((workload, f"{ex.GLTS}, {name}"), Where(workload, ex.GLTS, name), Where(workload, ex.GLTS))
+        for name, variant in ex.ORDERS.items()
         for workload in variant.workloads
     ]
     found = _changes(figures, pairs, ("", ""), {"groups_share": ("% in groups", 100.0)})
-    return [*_texts(ORDERS), "", f"Change against {GLTS}, %.", "", *found] if found else []
+    return [*_texts(ex.ORDERS), "", f"Change against {ex.GLTS}, %.", "", *found] if found else []
 
 
-def _texts(variants: Mapping[str, Variant]) -> list[str]:
+def _texts(variants: Mapping[str, ex.Variant]) -> list[str]:
     return [f"- **{name}**: {variant.text}." for name, variant in variants.items()]
 
 
 def knowledge(figures: Figures) -> list[str]:
     """Return what is left of the gain where the scheduler knows less."""
     pairs = [
-        ((workload, GLTS, belief), Where(workload, GLTS, None, belief), Where(workload, SSP, None, belief))
-        for workload in AARR
-        for belief in BELIEFS
+        (
+            (workload, ex.GLTS, belief),
+            Where(workload, ex.GLTS, None, belief),
+            Where(workload, ex.SSP, None, belief),
+        )
+        for workload in ex.AARR
+        for belief in ex.BELIEFS
     ]
-    there = any(figures.seeds(Where("W1", SSP, None, belief)) for belief in BELIEFS if belief != EXACT)
-    texts = [f"- **{name}**: the scheduler knows {text}." for name, (text, _) in BELIEFS.items()]
+    there = any(figures.seeds(Where("W1", ex.SSP, None, belief)) for belief in ex.BELIEFS if belief != ex.EXACT)
+    texts = [f"- **{name}**: the scheduler knows {text}." for name, (text, _) in ex.BELIEFS.items()]
     found = _changes(figures, pairs, ("", "", "knows"), {"groups_share": ("% in groups", 100.0)})
     return [*texts, "", "Change against SSP with the same knowledge, %.", "", *found] if there else []
 

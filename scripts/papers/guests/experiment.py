@@ -16,6 +16,7 @@ from cosched_hwmodel.measured.co_run_table import read_table
 
 JOBS: Final = 8_000
 QUICK_JOBS: Final = 500
+QUICK_LOGS: Final = False
 SEEDS: Final = 10
 FIRST_SEED: Final = 4  # the least gain and the budget of guests were chosen on W2 with seeds 1 to 3, for symbiosis
 FEW: Final = 3  # seeds that are run first

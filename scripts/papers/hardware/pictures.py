@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Final
 
 from scripts.papers.figures import Figures, Where
+from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.claims import MAKESPAN
-from scripts.papers.hardware.experiment import ARIS, CO_EXECUTION, EASY, ELISE, MARCONI, MIXED
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
 from scripts.papers.hardware.tables import cell
 from scripts.papers.pictures import Point, bars, grid, legend, point_of, pyplot
 
-COLOURS: Final = {ELISE: "#5fa8d3", CO_EXECUTION: "#0b3954"}
+COLOURS: Final = {ex.ELISE: "#5fa8d3", ex.CO_EXECUTION: "#0b3954"}
 PUBLISHED: Final = {
     **{f"Marconi {mean}": value for mean, value in TABLE_2.items()},
     "ARIS 256": ARIS_256,
-    MIXED: ARIS_MIXED,
+    ex.MIXED: ARIS_MIXED,
 }
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write the picture; return its file. Needs matplotlib."""
-    groups = [name for name in (*MARCONI, *ARIS) if figures.seeds(Where(name, EASY))]
+    groups = [name for name in (*ex.MARCONI, *ex.ARIS) if figures.seeds(Where(name, ex.EASY))]
     figure, axes = grid(2, 1)
     bars(axes[0], {name: [_makespan(figures, group, name) for group in groups] for name in COLOURS}, COLOURS)
     axes[0].axhline(1.0, color="#888888", linewidth=0.8)
@@ -45,10 +45,10 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
 
 
 def _makespan(figures: Figures, workload: str, policy: str) -> Point | None:
-    found = figures.ratio(MAKESPAN, cell(workload, policy), Where(workload, EASY))
+    found = figures.ratio(MAKESPAN, cell(workload, policy), Where(workload, ex.EASY))
     if found is None:
         return None
-    told = PUBLISHED.get(workload) if policy == ELISE else None
+    told = PUBLISHED.get(workload) if policy == ex.ELISE else None
     half = max(found.high - found.mean, found.mean - found.low) if found.exists else math.nan
     return Point(found.mean, half, None if told is None else 1 + told / 100)
 

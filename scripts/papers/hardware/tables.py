@@ -8,26 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.bound import best_pair
 from scripts.papers.hardware.claims import MAKESPAN
 from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup
-from scripts.papers.hardware.experiment import (
-    ARIS,
-    BELIEFS,
-    CO_EXECUTION,
-    CO_FCFS,
-    EASY,
-    EASY_WIDEST,
-    ELISE,
-    MARCONI,
-    MIXED,
-    POLICIES,
-    SHOWN,
-    SHUFFLES,
-    WORKLOADS,
-    shuffle,
-    variant_of,
-)
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
@@ -49,12 +33,12 @@ LATER: Final = "harm_h1"
 
 def cell(workload: str, policy: str, belief: str | None = None) -> Where:
     """Return the cells of a policy on a workload."""
-    return Where(workload, policy, variant_of(workload, policy), belief)
+    return Where(workload, policy, ex.variant_of(workload, policy), belief)
 
 
 def scenario(figures: Figures, workload: str) -> Mapping[str, Any] | None:
     """Return the scenario of the first run of EASY on a workload; None if there is none."""
-    found = figures.series(Where(workload, EASY))
+    found = figures.series(Where(workload, ex.EASY))
     return None if found is None else json.loads(str(found.rows[0]["scenario"]))
 
 
@@ -75,14 +59,14 @@ def elise(figures: Figures) -> list[str]:
     """Return the ELiSE paper's Table 2, published beside measured."""
     head = table_head(
         ("mean speedup", "applications"),
-        ("published", ELISE, "four orders", CO_EXECUTION, "four orders", "least possible"),
+        ("published", ex.ELISE, "four orders", ex.CO_EXECUTION, "four orders", "least possible"),
     )
     rows = []
-    for workload, (mean, published) in zip(MARCONI, TABLE_2.items(), strict=True):
-        if not figures.seeds(Where(workload, EASY)):
+    for workload, (mean, published) in zip(ex.MARCONI, TABLE_2.items(), strict=True):
+        if not figures.seeds(Where(workload, ex.EASY)):
             continue
         cells = [percent(published)]
-        for policy in (ELISE, CO_EXECUTION):
+        for policy in (ex.ELISE, ex.CO_EXECUTION):
             cells += [
                 percent_text(_change(figures, MAKESPAN, cell(workload, policy))),
                 _orders(figures, workload, policy),
@@ -100,11 +84,11 @@ def elise(figures: Figures) -> list[str]:
 
 def mixes(figures: Figures) -> list[str]:
     """Return how the gain depends on the mix of sizes on ARIS."""
-    published = {"ARIS 256": ARIS_256, MIXED: ARIS_MIXED}
-    policies = (ELISE, CO_EXECUTION, EASY_WIDEST, CO_FCFS)
+    published = {"ARIS 256": ARIS_256, ex.MIXED: ARIS_MIXED}
+    policies = (ex.ELISE, ex.CO_EXECUTION, ex.EASY_WIDEST, ex.CO_FCFS)
     rows = []
-    for workload, sizes in ARIS.items():
-        if figures.seeds(Where(workload, EASY)):
+    for workload, sizes in ex.ARIS.items():
+        if figures.seeds(Where(workload, ex.EASY)):
             told = published.get(workload)
             cells = [percent_text(_change(figures, MAKESPAN, cell(workload, policy))) for policy in policies]
             shown = ", ".join(map(str, sizes)) or "all, to 2048"
@@ -131,8 +115,8 @@ def schedulers(figures: Figures) -> list[str]:
             ("", "", "seeds"), ["makespan", "mean response", "later, %", *[title for title, _ in OF_JOBS.values()]]
         ),
     ]
-    for workload in SHOWN:
-        for policy in POLICIES:
+    for workload in ex.SHOWN:
+        for policy in ex.POLICIES:
             where = cell(workload, policy)
             if figures.seeds(where):
                 changes = [percent_text(_change(figures, key, where)) for key in (MAKESPAN, RESPONSE)]
@@ -142,7 +126,7 @@ def schedulers(figures: Figures) -> list[str]:
                         (workload, policy, str(figures.seeds(where))), [*changes, later, *_of_jobs(figures, where)]
                     )
                 )
-    texts = [f"- **{name}**: {text}." for name, (_, _, text) in POLICIES.items()]
+    texts = [f"- **{name}**: {text}." for name, (_, _, text) in ex.POLICIES.items()]
     return [*texts, "", *lines, ""]
 
 
@@ -151,8 +135,8 @@ def slower(figures: Figures) -> list[str]:
     head = table_head(("", ""), [title for title, _ in OF_JOBS.values()])
     rows = [
         table_row((workload, policy), _of_jobs(figures, cell(workload, policy)))
-        for workload in WORKLOADS
-        for policy in (ELISE, CO_EXECUTION)
+        for workload in ex.WORKLOADS
+        for policy in (ex.ELISE, ex.CO_EXECUTION)
         if figures.seeds(cell(workload, policy))
     ]
     return [*head, *rows, ""]
@@ -161,11 +145,11 @@ def slower(figures: Figures) -> list[str]:
 def bounds(figures: Figures) -> list[str]:
     """Return what the makespan is made of, and how short it could be."""
     head = table_head(
-        ("", "best pair"), ("EASY [s]", "area [s]", "bound [s]", f"{CO_EXECUTION} [s]", "over the bound, %")
+        ("", "best pair"), ("EASY [s]", "area [s]", "bound [s]", f"{ex.CO_EXECUTION} [s]", "over the bound, %")
     )
     rows = []
-    for workload in WORKLOADS:
-        easy, ours = Where(workload, EASY), cell(workload, CO_EXECUTION)
+    for workload in ex.WORKLOADS:
+        easy, ours = Where(workload, ex.EASY), cell(workload, ex.CO_EXECUTION)
         if not figures.seeds(ours):
             continue
         columns = [(MAKESPAN, easy), ("area_s", easy), ("bound_s", easy), (MAKESPAN, ours)]
@@ -187,7 +171,7 @@ def bounds(figures: Figures) -> list[str]:
 
 def not_reached(figures: Figures) -> list[str]:
     """Return why what is wanted or published is not reached where that is so."""
-    workload = MARCONI[-1]
+    workload = ex.MARCONI[-1]
     table = table_of(figures, workload)
     if table is None:
         return []
@@ -205,7 +189,8 @@ def not_reached(figures: Figures) -> list[str]:
         f"{_beyond(figures)}",
         "- *ARIS, all sizes.* Jobs of 2025 and 2048 processes need 203 and 205 nodes to be spread, and the machine has 200. Compact"
         " they take more than half of the nodes, so that they run one after the other, with the rest of the nodes for all others.",
-        f"- *Sizes mixed.* {CO_EXECUTION} takes the largest jobs first, so small jobs wait longer: the mean response is better in order"
+        f"- *Sizes mixed.* {ex.CO_EXECUTION} takes the largest jobs first, so small jobs wait longer: the mean response is better in"
+        " order"
         " of submission, and the makespan worse. EASY itself gains little from that order.",
         "",
     ]
@@ -213,21 +198,21 @@ def not_reached(figures: Figures) -> list[str]:
 
 def knowledge(figures: Figures) -> list[str]:
     """Return what is left where the scheduler knows less."""
-    texts = [f"- **{name}**: the scheduler knows {text}." for name, (text, _) in BELIEFS.items()]
+    texts = [f"- **{name}**: the scheduler knows {text}." for name, (text, _) in ex.BELIEFS.items()]
     head = table_head(("", "", "knows"), ("makespan", *[title for title, _ in OF_JOBS.values()]))
     rows = []
-    for workload in (MIXED, "Marconi 1.12"):
-        for policy in (ELISE, CO_EXECUTION):
-            for belief in BELIEFS:
+    for workload in (ex.MIXED, "Marconi 1.12"):
+        for policy in (ex.ELISE, ex.CO_EXECUTION):
+            for belief in ex.BELIEFS:
                 where = cell(workload, policy, belief)
                 if figures.seeds(where):
-                    change = percent_text(figures.change(MAKESPAN, where, Where(workload, EASY)))
+                    change = percent_text(figures.change(MAKESPAN, where, Where(workload, ex.EASY)))
                     rows.append(table_row((workload, policy, belief), [change, *_of_jobs(figures, where)]))
     return [*texts, "", "Makespan: change against EASY, %.", "", *head, *rows, ""] if rows else []
 
 
 def _change(figures: Figures, key: str, where: Where) -> Interval | None:
-    return figures.change(key, where, Where(where.workload, EASY))
+    return figures.change(key, where, Where(where.workload, ex.EASY))
 
 
 def _of_jobs(figures: Figures, where: Where) -> list[str]:
@@ -246,22 +231,22 @@ def _orders(figures: Figures, workload: str, policy: str) -> str:
 
 
 def _changes(figures: Figures, workload: str, policy: str) -> Iterator[float]:
-    for name in map(shuffle, range(1, SHUFFLES + 1)):
-        for ratio in figures.ratios(MAKESPAN, Where(workload, policy, name), Where(workload, EASY, name)).values():
+    for name in map(ex.shuffle, range(1, ex.SHUFFLES + 1)):
+        for ratio in figures.ratios(MAKESPAN, Where(workload, policy, name), Where(workload, ex.EASY, name)).values():
             yield 100 * (ratio - 1)
 
 
 def _least_change(figures: Figures, workload: str) -> float | None:
     """Return the change of the makespan that the bound allows at most, in percent; None if EASY has not run."""
-    easy = figures.values(MAKESPAN, Where(workload, EASY))
-    bound = figures.values("bound_s", Where(workload, EASY))
+    easy = figures.values(MAKESPAN, Where(workload, ex.EASY))
+    bound = figures.values("bound_s", Where(workload, ex.EASY))
     changes = [100 * (bound[seed] / value - 1) for seed, value in easy.items()]
     return sum(changes) / len(changes) if changes else None
 
 
 def _beyond(figures: Figures) -> str:
     """Return a sentence on the published changes that the bound excludes; empty where there is none."""
-    least = {mean: _least_change(figures, workload) for mean, workload in zip(TABLE_2, MARCONI, strict=True)}
+    least = {mean: _least_change(figures, workload) for mean, workload in zip(TABLE_2, ex.MARCONI, strict=True)}
     beyond = [mean for mean, change in least.items() if change is not None and TABLE_2[mean] < change]
     if not beyond:
         return ""

@@ -11,7 +11,7 @@ from typing import Final
 
 from scripts.papers.claims import ALMOST, Band, Claim, Of, ascending, combined, judged, near, near_level, quarter
 from scripts.papers.figures import Figures, Where, interval_text
-from scripts.papers.lomarc.experiment import LOMARC, M1, SCHEDULERS, TRACED
+from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.funnel import SEARCH, SELECTED, STAGE_FIGURES
 from scripts.papers.lomarc.published import (
     AGAINST_PSS,
@@ -71,7 +71,7 @@ def _over_seeds(columns: Sequence[Seeds], value: Callable[..., float]) -> Interv
 
 def _over_loads(figures: Figures, key: str, name: str, base: str) -> Interval | None:
     """Return the change against another scheduler in percent: the geometric mean of the three workloads."""
-    found = [figures.ratios(key, Where(workload, name), Where(workload, base)) for workload in M1]
+    found = [figures.ratios(key, Where(workload, name), Where(workload, base)) for workload in ex.M1]
     logs = _over_seeds(found, lambda *ratios: math.fsum(map(math.log, ratios)) / len(ratios))
     if logs is None:
         return None
@@ -97,16 +97,16 @@ def _ordered(figures: Figures, text: str, key: str, workload: str, *groups: Sequ
 
 def _orders(figures: Figures) -> Iterator[Claim]:
     for key in BOTH:
-        for workload in M1:
+        for workload in ex.M1:
             yield _ordered(
                 figures,
                 "C3: all of LOMARC are better than all others",
                 key,
                 workload,
-                ("L-N", *LOMARC),
+                ("L-N", *ex.LOMARC),
                 ("AM", "PSS", "AC"),
             )
-        for workload in M1:
+        for workload in ex.M1:
             yield _ordered(figures, "C4: AC is worse than PSS", key, workload, ("PSS",), ("AC",))
 
 
@@ -114,7 +114,7 @@ def _growth(figures: Figures) -> Iterator[Claim]:
     """Yield the claims that a gain is larger at W2 than at W1, and at W3 than at W2."""
     for key, sign in SPEEDS.items():
         for name in ("L-U1", "L-U2", "L-R", "L-FM", "L-N"):
-            by_load = [_percents(figures, key, workload, name) for workload in M1]
+            by_load = [_percents(figures, key, workload, name) for workload in ex.M1]
             steps = [
                 _over_seeds(by_load[place : place + 2], lambda light, heavy: sign * (heavy - light))  # noqa: B023 - called at once
                 for place in (0, 1)
@@ -140,8 +140,8 @@ def _claim_of(key: str, workload: str, name: str) -> str:
     if key == MAKESPAN:
         return "C21"
     if key == EFFICIENCY:
-        return "C25" if name in TRACED else "C27"
-    if workload not in M1:
+        return "C25" if name in ex.TRACED else "C27"
+    if workload not in ex.M1:
         return "C29"
     return {
         (RESPONSE, "L-R"): "C6", (RBR, "L-R"): "C7", (RESPONSE, "L-N"): "C18", (RBR, "L-N"): "C19",
@@ -150,10 +150,10 @@ def _claim_of(key: str, workload: str, name: str) -> str:
 
 def _heuristics(figures: Figures) -> Iterator[Claim]:
     """Yield the claims on the heuristics among each other."""
-    for workload in M1:
+    for workload in ex.M1:
         parts = [
             (figures.change(RESPONSE, Where(workload, name), Where(workload, "L-R")), Band(-CLOSE, CLOSE))
-            for name in LOMARC
+            for name in ex.LOMARC
             if name != "L-R"
         ]
         told = " / ".join(percent(found.mean) for found, _ in parts if found is not None)
@@ -166,7 +166,7 @@ def _heuristics(figures: Figures) -> Iterator[Claim]:
         _over_loads(figures, RESPONSE, "L-U1", "L-U2"),
         Band.below(),
     )
-    for workload in M1:
+    for workload in ex.M1:
         change = figures.change(RESPONSE, Where(workload, "L-U1"), Where(workload, "L-R"))
         yield near("C10: L-U1 against L-R, mean response", workload, 0, change)
     yield judged(
@@ -179,7 +179,7 @@ def _heuristics(figures: Figures) -> Iterator[Claim]:
     yield _more_pronounced(figures)
     yield from _against_u1(figures)
     for key in BOTH:
-        changes = [(_over_loads(figures, key, "L-R", name), Band.below()) for name in LOMARC if name != "L-R"]
+        changes = [(_over_loads(figures, key, "L-R", name), Band.below()) for name in ex.LOMARC if name != "L-R"]
         told = " / ".join(percent(found.mean) for found, _ in changes if found is not None)
         yield combined(f"C37: L-R is better than L-FM / L-U1 / L-U2, {NAMES[key]}", ALL_LOADS, WAY, told, changes)
 
@@ -187,13 +187,16 @@ def _heuristics(figures: Figures) -> Iterator[Claim]:
 def _more_pronounced(figures: Figures) -> Claim:
     """Return the claim that the heuristics differ more in RBR than in response: by the range of their means, in percent of L-R."""
     found = [
-        figures.ratios(key, Where(load, name), Where(load, "L-R")) for key in BOTH for load in M1 for name in LOMARC
+        figures.ratios(key, Where(load, name), Where(load, "L-R"))
+        for key in BOTH
+        for load in ex.M1
+        for name in ex.LOMARC
     ]
-    groups, size = 2 * len(M1), len(LOMARC)
+    groups, size = 2 * len(ex.M1), len(ex.LOMARC)
 
     def more(*ratios: float) -> float:
         ranges = [100 * (max(part) - min(part)) for part in (ratios[size * n : size * (n + 1)] for n in range(groups))]
-        return math.fsum(ranges[len(M1) :]) / len(M1) - math.fsum(ranges[: len(M1)]) / len(M1)
+        return math.fsum(ranges[len(ex.M1) :]) / len(ex.M1) - math.fsum(ranges[: len(ex.M1)]) / len(ex.M1)
 
     text = (
         "C11: heuristics differ more in RBR, points by which their range in percent of L-R is larger than in response"
@@ -215,9 +218,9 @@ def _against_u1(figures: Figures) -> Iterator[Claim]:
     for workload in row:
         change = figures.change(RBR, Where(workload, "L-R"), Where(workload, "L-U1"))
         yield judged("C12: L-R is better than L-U1 in RBR, at all", workload, WAY, change, Band.below())
-    light, *heavy = (figures.ratios(RBR, Where(workload, "L-R"), Where(workload, "L-U1")) for workload in M1)
+    light, *heavy = (figures.ratios(RBR, Where(workload, "L-R"), Where(workload, "L-U1")) for workload in ex.M1)
     parts = [(_over_seeds([light, other], lambda a, b: a - b), Band.below()) for other in heavy]
-    means = [figures.ratio(RBR, Where(workload, "L-R"), Where(workload, "L-U1")) for workload in M1]
+    means = [figures.ratio(RBR, Where(workload, "L-R"), Where(workload, "L-U1")) for workload in ex.M1]
     told = " / ".join(number(found.mean) for found in means if found is not None)
     yield combined(
         "C36: that advantage is largest at W1, L-R / L-U1 in RBR at W1 / W2 / W3", ALL_LOADS, WAY, told, parts
@@ -227,7 +230,7 @@ def _against_u1(figures: Figures) -> Iterator[Claim]:
 def _first_match(figures: Figures) -> Iterator[Claim]:
     """Yield the claims on L-FM: how far behind L-R it is, where, and what it costs."""
     for key in BOTH:
-        light, _, heavy = (figures.ratios(key, Where(workload, "L-FM"), Where(workload, "L-R")) for workload in M1)
+        light, _, heavy = (figures.ratios(key, Where(workload, "L-FM"), Where(workload, "L-R")) for workload in ex.M1)
         steps = _over_seeds([light, heavy], lambda a, b: math.log(b / a))
         text = f"C13: L-FM falls behind L-R with the load, {NAMES[key]}, logarithm of L-FM / L-R at W3 less that at W1"
         yield judged(text, ALL_LOADS, WAY, steps, Band.above(), interval_text)
@@ -236,12 +239,12 @@ def _first_match(figures: Figures) -> Iterator[Claim]:
             change = figures.change(key, Where(workload, "L-FM"), Where(workload, "L-R"))
             yield near(f"C14: L-FM against L-R, {NAMES[key]}", workload, value, change)
     for key in BOTH:
-        columns = [_percents(figures, key, workload, name) for workload in M1 for name in ("L-FM", "L-R")]
-        more = _over_seeds(columns, lambda *gains: (GOOD * math.fsum(gains[1::2]) - math.fsum(gains[::2])) / len(M1))
+        columns = [_percents(figures, key, workload, name) for workload in ex.M1 for name in ("L-FM", "L-R")]
+        more = _over_seeds(columns, lambda *gains: (GOOD * math.fsum(gains[1::2]) - math.fsum(gains[::2])) / len(ex.M1))
         text = f"C38: L-FM is cheap and good, points of {NAMES[key]} above {100 * GOOD:.0f} % of L-R's gain"
         yield judged(text, ALL_LOADS, "very good results", more, Band.above())
     ratios = []
-    for workload in M1:
+    for workload in ex.M1:
         compared = figures.values(f"{SEARCH}_slowdown", Where(workload, "L-R"))
         first = figures.values(SELECTED, Where(workload, "L-FM"))
         ratios.append(_over_seeds([first, compared], lambda a, b: a / b))
@@ -253,11 +256,11 @@ def _first_match(figures: Figures) -> Iterator[Claim]:
 def _adjacent(figures: Figures) -> Iterator[Claim]:
     """Yield the claims on AM."""
     for key in BOTH:
-        for workload in M1:
+        for workload in ex.M1:
             yield _ordered(figures, "C16: AM is better than PSS", key, workload, ("AM",), ("PSS",))
-        for workload in M1:
+        for workload in ex.M1:
             yield _ordered(figures, "C17: AM is worse than L-R and L-FM", key, workload, ("L-R", "L-FM"), ("AM",))
-        light, _, heavy = (figures.ratios(key, Where(workload, "AM"), Where(workload, "L-R")) for workload in M1)
+        light, _, heavy = (figures.ratios(key, Where(workload, "AM"), Where(workload, "L-R")) for workload in ex.M1)
         steps = _over_seeds([light, heavy], lambda a, b: math.log(b / a))
         text = f"C17: AM is worse than L-R and L-FM, more so with the load, {NAMES[key]}, logarithm of AM / L-R at W3 less that at W1"
         yield judged(text, ALL_LOADS, WAY, steps, Band.above(), interval_text)
@@ -273,17 +276,20 @@ def _machine(figures: Figures) -> Iterator[Claim]:
         idle = figures.mean("queue_empty_nodes_free", Where("W1 M1", name))
         text = f"C22: too few jobs for the machine, share of time with free nodes and no pending job, {name}, {OFTEN:g} or more"
         yield judged(text, "W1 M1", "often", idle, Band.above(OFTEN), interval_text)
-    for claim, key, names in (("C26", EFFICIENCY, TRACED), ("C23", "node_utilisation", tuple(SCHEDULERS))):
-        for workload in M1:
+    for claim, key, names in (
+        ("C26", EFFICIENCY, ex.TRACED),
+        ("C23", "node_utilisation", tuple(ex.SCHEDULERS)),
+    ):
+        for workload in ex.M1:
             columns = [figures.values(key, Where(workload, name)) for name in names]
             found = _over_seeds(columns, lambda *shares: 100 * (max(shares) - min(shares)))
-            who = "all" if len(names) == len(SCHEDULERS) else ", ".join(names)
+            who = "all" if len(names) == len(ex.SCHEDULERS) else ", ".join(names)
             text = f"{claim}: {NAMES[key]} is the same, points between the lowest and the highest of {who}, at most {ALMOST:g}"
             yield judged(text, workload, "almost the same", found, Band.below(ALMOST), interval_text)
-    for name in SCHEDULERS:
-        shares = [figures.values("node_utilisation", Where(workload, name)) for workload in M1]
+    for name in ex.SCHEDULERS:
+        shares = [figures.values("node_utilisation", Where(workload, name)) for workload in ex.M1]
         parts = [(_over_seeds(shares[at : at + 2], lambda a, b: b - a), Band.above()) for at in (0, 1)]
-        means = [figures.mean("node_utilisation", Where(workload, name)) for workload in M1]
+        means = [figures.mean("node_utilisation", Where(workload, name)) for workload in ex.M1]
         told = " / ".join(number(100 * found.mean) for found in means if found is not None)
         yield combined(
             f"C24: utilisation grows with the load, {name} at W1 / W2 / W3 in percent", ALL_LOADS, WAY, told, parts
@@ -307,11 +313,11 @@ def _mixes(figures: Figures) -> Iterator[Claim]:
                         [_percents(figures, key, f"W1 {each}", name, base) for each in (mix, "M1")],
                         lambda other, usual: other - usual,
                     )
-                    for name in TRACED
+                    for name in ex.TRACED
                 ]
                 told = " / ".join(percent(step.mean) for step in steps if step is not None)
                 text = (
-                    f"C28: gains are as under M1, {NAMES[key]} of {' / '.join(TRACED)} against {base},"
+                    f"C28: gains are as under M1, {NAMES[key]} of {' / '.join(ex.TRACED)} against {base},"
                     f" points of difference, at most {number(half)} (a quarter of L-R's gain in print)"
                 )
                 yield combined(text, f"W1 {mix}", "similar", told, [(step, Band(-half, half)) for step in steps])
@@ -330,7 +336,7 @@ def _table_5(figures: Figures) -> Iterator[Claim]:
     """Yield a claim for each of the 63 numbers of table 5."""
     for place, stage in enumerate(STAGES):
         claim = "C31" if place == 0 else "C33" if place == len(STAGES) - 1 else "C32"
-        for name in TRACED:
+        for name in ex.TRACED:
             for workload, row in TABLE_5[name].items():
                 found = figures.mean(STAGE_FIGURES[place], Where(workload, name))
                 yield near_level(f"{claim}: table 5, {stage}, {name}", workload, row[place], found)
@@ -338,13 +344,13 @@ def _table_5(figures: Figures) -> Iterator[Claim]:
 
 def _searches(figures: Figures) -> Iterator[Claim]:
     """Yield the sentences on table 5."""
-    left = [figures.mean(f"{SEARCH}_slowdown", Where("W1 M1", name)) for name in TRACED]
+    left = [figures.mean(f"{SEARCH}_slowdown", Where("W1 M1", name)) for name in ex.TRACED]
     told = " / ".join(interval_text(found) for found in left)
-    text = f"C34: few candidates are left at W1, to {' / '.join(TRACED)}, 4.5 to 7.5"
+    text = f"C34: few candidates are left at W1, to {' / '.join(ex.TRACED)}, 4.5 to 7.5"
     yield combined(text, "W1 M1", "5 to 7", told, [(found, Band(4.5, 7.5)) for found in left])
-    taken = [figures.mean(SELECTED, Where("W1 M1", name)) for name in TRACED]
+    taken = [figures.mean(SELECTED, Where("W1 M1", name)) for name in ex.TRACED]
     told = " / ".join(interval_text(found) for found in taken)
-    text = f"C34: few candidates are left at W1, of which {' / '.join(TRACED)} select, 2.5 to 3.5"
+    text = f"C34: few candidates are left at W1, of which {' / '.join(ex.TRACED)} select, 2.5 to 3.5"
     yield combined(text, "W1 M1", "the third", told, [(found, Band(2.5, 3.5)) for found in taken])
     change = figures.change(SELECTED, Where("W3 M1", "L-R"), Where("W3 M1", "L-U1"))
     yield judged("C35: L-R selects an earlier candidate than L-U1", "W3 M1", "4 and 6", change, Band.below())

@@ -10,6 +10,7 @@ from scripts.papers.figures import Where
 from scripts.papers.study import Size
 
 JOBS: Final = 8_000
+QUICK_JOBS: Final = 1_000
 SEEDS: Final = 20
 HALF: Final = 10  # that many seeds of everything are run first
 FEW: Final = 5  # seeds of a variant

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.lomarc.experiment import FORM, FORMS, M1, ORDERS, PUBLISHED_LENGTH, TRACED
+from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.published import STAGES, TABLE_5
 from scripts.tables import NOTHING, number, table_row
@@ -46,11 +46,11 @@ def funnel_table(figures: Figures) -> list[str]:
         "| | | | " + " | ".join(STAGES) + " |",
         "|---|---|---|" + "---:|" * len(STAGES),
     ]
-    for scheduler in TRACED:
-        for workload in M1:
+    for scheduler in ex.TRACED:
+        for workload in ex.M1:
             rows: list[tuple[str, Row | None]] = [("published", TABLE_5[scheduler][workload])]
             rows += [(text, stages(figures, Where(workload, scheduler), which)) for which, text in SEARCHES.items()]
-            own = Where(workload, scheduler, PUBLISHED_LENGTH[workload])
+            own = Where(workload, scheduler, ex.PUBLISHED_LENGTH[workload])
             rows.append((f"{SEARCHES[SEARCH]}, `{own.variant}`", stages(figures, own, SEARCH)))
             lines += [f"| {scheduler} | {workload} | {text} | {_cells(row, number)} |" for text, row in rows if row]
     return [*lines, ""]
@@ -59,14 +59,14 @@ def funnel_table(figures: Figures) -> list[str]:
 def shares_table(figures: Figures) -> list[str]:
     """Return the share that passes each constraint, published and under each form of the slowdown: which did the authors run?"""
     head = ["| | | " + " | ".join(STAGES[1:-1]) + " |", "|---|---|" + "---:|" * len(STAGES[1:-1])]
-    kinds = [(form, which) for form in (FORM, *FORMS) for which in SEARCHES]
+    kinds = [(form, which) for form in (ex.FORM, *ex.FORMS) for which in SEARCHES]
     rows: dict[tuple[str, str], dict[str, Row]] = {kind: {} for kind in (("published", ""), *kinds)}
-    for scheduler in TRACED:
-        for workload in M1:
+    for scheduler in ex.TRACED:
+        for workload in ex.M1:
             label = f"{scheduler} {workload}"
             rows["published", ""][label] = shares_of_stages(TABLE_5[scheduler][workload])
             for form, which in kinds:
-                row = stages(figures, Where(workload, scheduler, None if form == FORM else form), which)
+                row = stages(figures, Where(workload, scheduler, None if form == ex.FORM else form), which)
                 if row is not None:
                     rows[form, which][label] = shares_of_stages(row)
     lines = ["Mean over the schedulers and workloads that have run:", "", *head]
@@ -76,13 +76,18 @@ def shares_table(figures: Figures) -> list[str]:
                 _mean([value for value in column if value is not None]) for column in zip(*found.values(), strict=True)
             ]
             lines.append(table_row((form, SEARCHES.get(which, "")), [_share(value) for value in mean]))
-    lines += ["", f"Each, of `{FORM}`, over searches that matched, and L-R with the queue in another order:", "", *head]
+    lines += [
+        "",
+        f"Each, of `{ex.FORM}`, over searches that matched, and L-R with the queue in another order:",
+        "",
+        *head,
+    ]
     for label, theirs in rows["published", ""].items():
-        mine = rows[FORM, "funnel_matched"].get(label)
+        mine = rows[ex.FORM, "funnel_matched"].get(label)
         if mine is not None:
             lines += [f"| {label} | published | {_cells(theirs, _share)} |", f"| {label} | | {_cells(mine, _share)} |"]
-    for workload in M1:
-        for order in ORDERS:
+    for workload in ex.M1:
+        for order in ex.ORDERS:
             other = stages(figures, Where(workload, "L-R", order), SEARCH)
             if other is not None:
                 lines.append(f"| L-R {workload} | `{order}` | {_cells(shares_of_stages(other), _share)} |")

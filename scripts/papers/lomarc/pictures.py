@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.lomarc.experiment import M1, SCHEDULERS
+from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, RBR, RESPONSE
 from scripts.papers.pictures import Point, bars, legend, point_of, pyplot
 
@@ -73,17 +73,17 @@ def relative(figures: Figures, key: str, where: Where) -> Point | None:
 
 def _headline(figures: Figures, key: str, title: str) -> Panel:
     shown = ("L-FM", "L-U1", "L-R")
-    return _panel(title, shown, M1, lambda w, s: relative(figures, key, Where(w, s)), 1.0)
+    return _panel(title, shown, ex.M1, lambda w, s: relative(figures, key, Where(w, s)), 1.0)
 
 
 def _workloads(figures: Figures, key: str, title: str, factor: float) -> Panel:
-    return _panel(title, tuple(SCHEDULERS), M1, lambda w, s: absolute(figures, key, Where(w, s), factor))
+    return _panel(title, tuple(ex.SCHEDULERS), ex.M1, lambda w, s: absolute(figures, key, Where(w, s), factor))
 
 
 def _mix(figures: Figures, mix: str, key: str, title: str, factor: float) -> Panel:
     return _panel(
         f"{mix}: {title}",
-        tuple(SCHEDULERS),
+        tuple(ex.SCHEDULERS),
         (f"W1 {mix}",),
         lambda w, s: absolute(figures, key, Where(w, s), factor),
     )
@@ -109,7 +109,7 @@ def _panels(file: Path, panels: Sequence[Panel]) -> Path | None:
         rows, columns, figsize=(10.2 if columns > 1 else 8.5, 3.4 * rows), layout="constrained", squeeze=False
     )
     for axis, panel in zip(axes.flat, panels, strict=True):
-        bars(axis, panel.bars, dict(zip(SCHEDULERS, COLOURS, strict=True)))
+        bars(axis, panel.bars, dict(zip(ex.SCHEDULERS, COLOURS, strict=True)))
         if panel.line is not None:
             axis.axhline(panel.line, color="#888888", linewidth=0.6)
         axis.set_xticks(range(len(panel.groups)), panel.groups)

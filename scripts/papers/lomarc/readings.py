@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final, NamedTuple
 
-from scripts.papers.lomarc.experiment import BASE, FEW, JOBS, experiment
+from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.literal import literal_impact
 from scripts.papers.study import Size, scenario_of
 
@@ -54,7 +54,7 @@ class Count(NamedTuple):
 def count(jobs: int, seed: int, workload: str = WORKLOAD) -> Count:
     """Return the searches of a run of L-R."""
     BothReadings.searches = BothReadings.differ = 0
-    chosen = scenario_of(experiment(Size(jobs, 1)), workloads=workload, variants=BASE)
+    chosen = scenario_of(ex.experiment(Size(jobs, 1)), workloads=workload, variants=ex.BASE)
     simulate(chosen, "lomarc-r", settings=[f"matching={__name__}:{Counted.__name__}"], seed=seed)
     return Count(BothReadings.searches, BothReadings.differ)
 
@@ -63,8 +63,8 @@ if __name__ == "__main__":
     # A policy names its class by module: as __main__ it would have counters of its own.
     from scripts.papers.lomarc.readings import count as count_of
 
-    for number in range(1, FEW + 1):
-        found = count_of(JOBS, number)
+    for number in range(1, ex.FEW + 1):
+        found = count_of(ex.JOBS, number)
         print(
             f"{WORKLOAD}, seed {number}: {found.differ:,} of {found.searches:,} searches, {found.differ / found.searches:.1%}"
         )

@@ -8,22 +8,8 @@ from typing import Final
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.harm import harm_tables
+from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.claims import claims
-from scripts.papers.lomarc.experiment import (
-    BASE,
-    BELIEFS,
-    COSCHEDULERS,
-    EXACT,
-    FORM,
-    FORMS,
-    LOMARC,
-    M1,
-    ORDERS,
-    SCHEDULERS,
-    VARIANTS,
-    WORKLOADS,
-    space_sharing,
-)
 from scripts.papers.lomarc.funnel import funnel_table, pairs_table, shares_table
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE
 from scripts.papers.lomarc.settled import settled
@@ -62,7 +48,7 @@ def report(figures: Figures, size: Size) -> list[str]:
         *_seeds(figures),
         "## The paper's claims",
         "",
-        f"{VERDICTS} Form of the slowdown: `{FORM}`.",
+        f"{VERDICTS} Form of the slowdown: `{ex.FORM}`.",
         "",
         *claims_table(claims(figures)),
         "## What no run decides",
@@ -70,7 +56,9 @@ def report(figures: Figures, size: Size) -> list[str]:
         *claims_table(settled()),
         "## Saturation",
         "",
-        *saturation_table(figures, [Where(workload, name) for workload in WORKLOADS for name in ("PSS", "L-N", "L-R")]),
+        *saturation_table(
+            figures, [Where(workload, name) for workload in ex.WORKLOADS for name in ("PSS", "L-N", "L-R")]
+        ),
         "## Percent against PSS",
         "",
         *[line for key, title in COMPARED.items() for line in _comparison(figures, key, title)],
@@ -100,20 +88,22 @@ def report(figures: Figures, size: Size) -> list[str]:
 
 def _seeds(figures: Figures) -> list[str]:
     """Return how many seeds have run, by workload."""
-    counts = {workload: figures.seeds(Where(workload, "L-R")) for workload in WORKLOADS}
+    counts = {workload: figures.seeds(Where(workload, "L-R")) for workload in ex.WORKLOADS}
     text = ", ".join(f"{workload} {count}" for workload, count in counts.items())
     return [f"Seeds that have run of the base runs (L-R): {text}. Each table says how many its rows have.", ""]
 
 
 def _comparison(figures: Figures, key: str, title: str) -> list[str]:
     """Return percentages against PSS, published beside measured."""
-    lines = [f"### {title}", "", *table_head(("", "", "seeds"), COSCHEDULERS)]
-    for workload in WORKLOADS:
+    lines = [f"### {title}", "", *table_head(("", "", "seeds"), ex.COSCHEDULERS)]
+    for workload in ex.WORKLOADS:
         theirs = AGAINST_PSS[key].get(workload, {})
         base = Where(workload, "PSS")
-        mine = [figures.change(key, Where(workload, name), base) for name in COSCHEDULERS]
+        mine = [figures.change(key, Where(workload, name), base) for name in ex.COSCHEDULERS]
         if theirs:
-            lines.append(table_row((workload, "published", ""), [percent(theirs.get(name)) for name in COSCHEDULERS]))
+            lines.append(
+                table_row((workload, "published", ""), [percent(theirs.get(name)) for name in ex.COSCHEDULERS])
+            )
         if any(found is not None for found in mine):
             most = max(found.n for found in mine if found is not None)
             lines.append(table_row((workload, "measured", str(most)), [percent_text(found) for found in mine]))
@@ -121,33 +111,33 @@ def _comparison(figures: Figures, key: str, title: str) -> list[str]:
 
 
 def _harm(figures: Figures) -> list[str]:
-    cells = [Where(workload, name) for workload in M1 for name in COSCHEDULERS]
-    lines = harm_tables(figures, "PSS", cells, [Where(workload, "L-R") for workload in M1])
+    cells = [Where(workload, name) for workload in ex.M1 for name in ex.COSCHEDULERS]
+    lines = harm_tables(figures, "PSS", cells, [Where(workload, "L-R") for workload in ex.M1])
     return lines if any(line.startswith("| W") for line in lines) else ["Not run yet.", ""]
 
 
 def _beliefs(figures: Figures) -> list[str]:
     """Return what L-R gains at W2 where it knows less, and how its pairs truly get on."""
     workload = "W2 M1"
-    rows = {name: Where(workload, "L-R", belief=None if name == EXACT else name) for name in BELIEFS}
+    rows = {name: Where(workload, "L-R", belief=None if name == ex.EXACT else name) for name in ex.BELIEFS}
     keys = (RESPONSE, RBR, EFFICIENCY)
     lines = [f"L-R at {workload}, percent against PSS. The hardware is the same in all rows.", ""]
     lines += table_head(("the scheduler knows", "`[belief]`", "seeds"), [SHORT[key] for key in keys])
     for name, where in rows.items():
         if figures.seeds(where):
-            text, values = BELIEFS[name]
+            text, values = ex.BELIEFS[name]
             setting = ", ".join(f"`{key} = {value!r}`".replace("'", '"') for key, value in values.items())
             found = [percent_text(figures.change(key, where, Where(workload, "PSS"))) for key in keys]
             lines.append(table_row((text, setting, str(figures.seeds(where))), found))
     lines += ["", "How the pairs truly get on, means over seeds:", ""]
-    cells = {name: where for name, where in rows.items() if name != EXACT}
-    base = {workload: Where(workload, "L-R") for workload in M1}
+    cells = {name: where for name, where in rows.items() if name != ex.EXACT}
+    base = {workload: Where(workload, "L-R") for workload in ex.M1}
     return [*lines, *pairs_table(figures, {**base, **cells, "whole, W2 M1": Where(workload, "L-R", "whole")})]
 
 
 def _rows(figures: Figures, label: str, where: Where) -> Iterator[str]:
     """Yield a row of percentages against PSS, if it has run."""
-    base = space_sharing(where)
+    base = ex.space_sharing(where)
     found = [figures.change(key, where, base) for key in COMPARED]
     if any(item is not None for item in found):
         seeds = max(item.n for item in found if item is not None)
@@ -158,7 +148,7 @@ def _rows(figures: Figures, label: str, where: Where) -> Iterator[str]:
 
 def _experiments(figures: Figures) -> list[str]:
     """Return percentages against PSS in the experiments, beside the base runs and what is published."""
-    lines = [f"- **{name}**: {variant.text}." for name, variant in VARIANTS.items()]
+    lines = [f"- **{name}**: {variant.text}." for name, variant in ex.VARIANTS.items()]
     head = [*SHORT.values(), "offered load"]
     lines += [
         "",
@@ -173,24 +163,27 @@ def _experiments(figures: Figures) -> list[str]:
         "",
         *table_head(("", "", "", "seeds"), head),
     ]
-    for workload in M1:
-        for policy in ("AC", *LOMARC):
-            rows = [row for name in VARIANTS for row in _rows(figures, name, Where(workload, policy, name))]
+    for workload in ex.M1:
+        for policy in ("AC", *ex.LOMARC):
+            rows = [row for name in ex.VARIANTS for row in _rows(figures, name, Where(workload, policy, name))]
             if rows:
                 theirs = [AGAINST_PSS[key].get(workload, {}).get(policy) for key in COMPARED]
                 if any(value is not None for value in theirs):
                     cells = [*map(percent, theirs), NOTHING]
                     lines.append(table_row(("published", workload, policy, ""), cells))
-                lines += [*_rows(figures, BASE, Where(workload, policy)), *rows]
+                lines += [*_rows(figures, ex.BASE, Where(workload, policy)), *rows]
     return [*lines, ""]
 
 
 # The experiments with the arrivals of the usual runs, those that reorder the queue first.
 _SAME_JOBS: Final = [
     Where(workload, policy, name)
-    for name in (*ORDERS, *(each for each in (*VARIANTS, *FORMS) if each not in ORDERS and "length" not in each))
-    for workload in M1
-    for policy in SCHEDULERS
+    for name in (
+        *ex.ORDERS,
+        *(each for each in (*ex.VARIANTS, *ex.FORMS) if each not in ex.ORDERS and "length" not in each),
+    )
+    for workload in ex.M1
+    for policy in ex.SCHEDULERS
 ]
 
 
@@ -211,26 +204,28 @@ def _against_usual(figures: Figures, where: Where) -> Iterator[str]:
 def _forms(figures: Figures) -> list[str]:
     """Return percentages against PSS under each form of the slowdown."""
     printed = "nothing for the time in which neither competes (as printed; no less than 1); c drawn for every pair"
-    lines = [f"- **{name}**: {text}." for name, text in ((FORM, printed), *((n, t) for n, (t, _) in FORMS.items()))]
+    lines = [
+        f"- **{name}**: {text}." for name, text in ((ex.FORM, printed), *((n, t) for n, (t, _) in ex.FORMS.items()))
+    ]
     lines += ["", *table_head(("form", "", "", "seeds"), [*SHORT.values(), "offered load"])]
     for workload in ("W2 M1", "W3 M1"):
-        for policy in COSCHEDULERS:
-            rows = [row for name in FORMS for row in _rows(figures, name, Where(workload, policy, name))]
+        for policy in ex.COSCHEDULERS:
+            rows = [row for name in ex.FORMS for row in _rows(figures, name, Where(workload, policy, name))]
             if rows:
-                lines += [*_rows(figures, FORM, Where(workload, policy)), *rows]
+                lines += [*_rows(figures, ex.FORM, Where(workload, policy)), *rows]
     return [*lines, ""]
 
 
 def _absolute(figures: Figures) -> list[str]:
     """Return all figures of all schedulers."""
     lines = []
-    for workload in WORKLOADS:
+    for workload in ex.WORKLOADS:
         if not figures.seeds(Where(workload, "PSS")):
             continue
         load = interval_text(figures.mean("offered_load", Where(workload, "PSS")))
         lines += [f"### {workload}", "", f"Offered load of the nodes {load}.", ""]
         lines += table_head(("", "seeds"), [title for title, _ in SHOWN.values()])
-        for scheduler in SCHEDULERS:
+        for scheduler in ex.SCHEDULERS:
             where = Where(workload, scheduler)
             if figures.seeds(where):
                 cells = [interval_text(figures.mean(key, where), factor=factor) for key, (_, factor) in SHOWN.items()]

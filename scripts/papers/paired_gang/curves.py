@@ -6,23 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.paired_gang.names import (
-    BARE,
-    BASE,
-    BLIND,
-    BOUNDED,
-    HETEROGENEOUS,
-    HOMOGENEOUS,
-    LOADS,
-    NODE,
-    PAIRED,
-    QCRD,
-    RESPONSE,
-    RUNS_S,
-    STRICT,
-    copies,
-    dynamic,
-)
+from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
 from scripts.papers.pictures import MARK, Axes, error_line, grid, legend
 
@@ -30,34 +14,38 @@ from cosched_emulator.studies.study_result import Row
 
 COLOURS: Final = ("#8d99ae", "#e0a458", "#0b3954", "#5fa8d3", "#7fb069", "#a288a6")
 CURVES: Final[Mapping[str, tuple[str, str]]] = {
-    f"{STRICT}": (HOMOGENEOUS, STRICT),
-    f"{BARE}": (HOMOGENEOUS, BARE),
-    f"{PAIRED}, homogeneous": (HOMOGENEOUS, PAIRED),
-    f"{PAIRED}, heterogeneous": (HETEROGENEOUS, PAIRED),
-    f"{NODE}, heterogeneous": (HETEROGENEOUS, NODE),
-    f"{BLIND}, homogeneous": (HOMOGENEOUS, BLIND),
+    f"{ex.STRICT}": (ex.HOMOGENEOUS, ex.STRICT),
+    f"{ex.BARE}": (ex.HOMOGENEOUS, ex.BARE),
+    f"{ex.PAIRED}, homogeneous": (ex.HOMOGENEOUS, ex.PAIRED),
+    f"{ex.PAIRED}, heterogeneous": (ex.HETEROGENEOUS, ex.PAIRED),
+    f"{ex.NODE}, heterogeneous": (ex.HETEROGENEOUS, ex.NODE),
+    f"{ex.BLIND}, homogeneous": (ex.HOMOGENEOUS, ex.BLIND),
 }
-RATIOS: Final = ((STRICT, PAIRED), (BARE, PAIRED), (STRICT, NODE), (STRICT, BLIND))
+RATIOS: Final = ((ex.STRICT, ex.PAIRED), (ex.BARE, ex.PAIRED), (ex.STRICT, ex.NODE), (ex.STRICT, ex.BLIND))
 MOST_RATIO: Final = 10.0  # of the axis
-PHASES: Final = {"as printed": BASE, "with 2 % of the CPU lost": "lost 2 %", "sharp changes": "lost 0 %, sharp change"}
+PHASES: Final = {
+    "as printed": ex.BASE,
+    "with 2 % of the CPU lost": "lost 2 %",
+    "sharp changes": "lost 0 %, sharp change",
+}
 SEED: Final = 1  # whose curves are drawn
-PANELS: Final[Mapping[str, str]] = {RESPONSE: "mean response [s]", BOUNDED: "mean bounded slowdown (10 s)"}
+PANELS: Final[Mapping[str, str]] = {ex.RESPONSE: "mean response [s]", ex.BOUNDED: "mean bounded slowdown (10 s)"}
 
 
 def loads(figures: Figures) -> Any:
     """Draw figure 10: mean response and slowdown over load, and ratios to strict gang scheduling with the published ones."""
     if not any(
-        figures.seeds(Where(dynamic(program, load), name)) for program, name in CURVES.values() for load in LOADS
+        figures.seeds(Where(ex.dynamic(program, load), name)) for program, name in CURVES.values() for load in ex.LOADS
     ):
         return None
     figure, axes = grid(2, 2)
     for axis, (key, title) in zip(axes, PANELS.items(), strict=False):
         for (label, (program, policy)), colour in zip(CURVES.items(), COLOURS, strict=True):
-            points = [(load, figures.mean(key, Where(dynamic(program, load), policy))) for load in LOADS]
+            points = [(load, figures.mean(key, Where(ex.dynamic(program, load), policy))) for load in ex.LOADS]
             error_line(axis, [(float(load), found) for load, found in points if found is not None], label, colour)
         axis.set_title(title, fontsize=9)
         axis.set_ylim(bottom=0)
-    for axis, program in zip(axes[2:], (HOMOGENEOUS, HETEROGENEOUS), strict=True):
+    for axis, program in zip(axes[2:], (ex.HOMOGENEOUS, ex.HETEROGENEOUS), strict=True):
         _ratios(axis, figures, program)
     for each in axes:
         each.set_xlabel("offered load", fontsize=9)
@@ -70,13 +58,19 @@ def _ratios(axis: Axes, figures: Figures, program: str) -> None:
     for (base, policy), colour in zip(RATIOS, COLOURS, strict=False):
         found = [
             (float(load), ratio)
-            for load in LOADS
-            if (ratio := figures.ratio(RESPONSE, *(Where(dynamic(program, load), name) for name in (base, policy))))
+            for load in ex.LOADS
+            if (
+                ratio := figures.ratio(
+                    ex.RESPONSE, *(Where(ex.dynamic(program, load), name) for name in (base, policy))
+                )
+            )
         ]
         error_line(axis, found, f"{base} / {policy}", colour)
-    if program == HOMOGENEOUS:
+    if program == ex.HOMOGENEOUS:
         places = [float(load) for load in PUBLISHED]
-        axis.plot(places, [*PUBLISHED.values()], "D", color=MARK, markersize=5, label=f"published, {STRICT} / {PAIRED}")
+        axis.plot(
+            places, [*PUBLISHED.values()], "D", color=MARK, markersize=5, label=f"published, {ex.STRICT} / {ex.PAIRED}"
+        )
     axis.axhline(1, color="#888888", linewidth=0.6)
     axis.set_title(f"{program}: ratio of mean responses", fontsize=9)
     axis.set_ylim(0, MOST_RATIO)
@@ -86,22 +80,26 @@ def _ratios(axis: Axes, figures: Figures, program: str) -> None:
 def jobs_by_load(figures: Figures) -> Any:
     """Draw figure 11: the number of jobs in the system over time, strict and paired, a panel for each load."""
     lines = {
-        f"homogeneous, load {load}": {name: Where(dynamic(HOMOGENEOUS, load), name) for name in (BARE, STRICT, PAIRED)}
-        for load in LOADS
+        f"homogeneous, load {load}": {
+            name: Where(ex.dynamic(ex.HOMOGENEOUS, load), name) for name in (ex.BARE, ex.STRICT, ex.PAIRED)
+        }
+        for load in ex.LOADS
     }
     return _jobs(figures, lines, 2)
 
 
 def jobs_of_others(figures: Figures) -> Any:
     """Draw figures 12 and 14: the same of heterogeneous jobs and of jobs with the phases of QCRD."""
-    heavy = LOADS[-1]
+    heavy = ex.LOADS[-1]
     lines = {
         f"load {heavy}": {
-            f"homogeneous, {PAIRED}": Where(dynamic(HOMOGENEOUS, heavy), PAIRED),
-            f"heterogeneous, {PAIRED}": Where(dynamic(HETEROGENEOUS, heavy), PAIRED),
-            f"heterogeneous, {NODE}": Where(dynamic(HETEROGENEOUS, heavy), NODE),
+            f"homogeneous, {ex.PAIRED}": Where(ex.dynamic(ex.HOMOGENEOUS, heavy), ex.PAIRED),
+            f"heterogeneous, {ex.PAIRED}": Where(ex.dynamic(ex.HETEROGENEOUS, heavy), ex.PAIRED),
+            f"heterogeneous, {ex.NODE}": Where(ex.dynamic(ex.HETEROGENEOUS, heavy), ex.NODE),
         },
-        f"{QCRD}, load 0.8": {name: Where(dynamic(QCRD, "0.8"), name) for name in (STRICT, PAIRED, NODE)},
+        f"{ex.QCRD}, load 0.8": {
+            name: Where(ex.dynamic(ex.QCRD, "0.8"), name) for name in (ex.STRICT, ex.PAIRED, ex.NODE)
+        },
     }
     return _jobs(figures, lines, 1)
 
@@ -132,9 +130,9 @@ def row_of(figures: Figures, where: Where, seed: int = SEED) -> Row | None:
 
 def phases(figures: Figures) -> Any:
     """Draw figure 13: CPU shares of the jobs that run, and whether two of them do, over time; four copies of QCRD."""
-    run_s = RUNS_S[0]
+    run_s = ex.RUNS_S[0]
     rows = {
-        f"{name}: {copies(run_s)}": row_of(figures, Where(copies(run_s), PAIRED, variant))
+        f"{name}: {ex.copies(run_s)}": row_of(figures, Where(ex.copies(run_s), ex.PAIRED, variant))
         for name, variant in PHASES.items()
     }
     there = {title: row for title, row in rows.items() if row is not None and row.get("phase_start_s")}
@@ -162,12 +160,12 @@ def phases(figures: Figures) -> Any:
 
 def scatter(figures: Figures) -> Any:
     """Draw figure 3: predicted against real CPU shares of heterogeneous jobs; dots at 100 % are new jobs."""
-    row = row_of(figures, Where(dynamic(HETEROGENEOUS, "0.8"), PAIRED))
+    row = row_of(figures, Where(ex.dynamic(ex.HETEROGENEOUS, "0.8"), ex.PAIRED))
     if row is None or not row.get("prediction_dots"):
         return None
     figure, axes = grid(1, 2)
-    for axis, program in zip(axes, (HETEROGENEOUS, QCRD), strict=True):
-        found = row_of(figures, Where(dynamic(program, "0.8"), PAIRED))
+    for axis, program in zip(axes, (ex.HETEROGENEOUS, ex.QCRD), strict=True):
+        found = row_of(figures, Where(ex.dynamic(program, "0.8"), ex.PAIRED))
         dots = found["prediction_dots"] if found and found.get("prediction_dots") else []
         axis.plot([100 * x for x, _ in dots], [100 * y for _, y in dots], ".", color=COLOURS[2], markersize=3)
         axis.set_xlabel("predicted CPU share [%]", fontsize=9)

@@ -7,28 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
+from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.curves import jobs_by_load, jobs_of_others, loads, phases, scatter
-from scripts.papers.paired_gang.names import (
-    BEST,
-    COMPUTE,
-    GRAINS,
-    IO,
-    KINDS,
-    MIXES,
-    PAIRED,
-    SIZES,
-    SLOTS,
-    STRICT,
-    mix,
-    rate,
-)
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.pictures import Axes, bars, draw_all, grid, point_at
 
-COLOURS: Final = {STRICT: "#8d99ae", BEST: "#5fa8d3", PAIRED: "#0b3954"}
+COLOURS: Final = {ex.STRICT: "#8d99ae", ex.BEST: "#5fa8d3", ex.PAIRED: "#0b3954"}
 SHADES: Final = ("#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458")  # of sizes, grains and slots
-TITLES: Final = {COMPUTE: "compute jobs", IO: "I/O jobs"}
-MATCHINGS: Final = {BEST: "best fit", PAIRED: "pre-designed"}
+TITLES: Final = {ex.COMPUTE: "compute jobs", ex.IO: "I/O jobs"}
+MATCHINGS: Final = {ex.BEST: "best fit", ex.PAIRED: "pre-designed"}
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
@@ -38,26 +25,29 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
 
 def _static(figures: Figures) -> Any:
     """Draw figure 7: barriers a second by mix, and how often each slot is chosen as partner; left best fit, right pre-designed."""
-    if not any(figures.seeds(Where(mix(io_jobs), policy)) for io_jobs in MIXES for policy in MATCHINGS):
+    if not any(figures.seeds(Where(ex.mix(io_jobs), policy)) for io_jobs in ex.MIXES for policy in MATCHINGS):
         return None
     figure, axes = grid(3, 2)
     for column, (policy, title) in enumerate(MATCHINGS.items()):
-        for row, kind in enumerate(KINDS):
+        for row, kind in enumerate(ex.KINDS):
             axis = axes[2 * row + column]
             rows = {
-                name: [point_at(figures, rate(kind), Where(mix(n), name)) for n in MIXES] for name in (STRICT, policy)
+                name: [point_at(figures, ex.rate(kind), Where(ex.mix(n), name)) for n in ex.MIXES]
+                for name in (ex.STRICT, policy)
             }
             bars(axis, rows, COLOURS, published=False)
             axis.legend(fontsize=7, frameon=False)
             _mixes(axis, f"{title}: barriers/s of {TITLES[kind]}")
         axis = axes[4 + column]
-        theirs = BEST_FIT_COUNTS if policy == BEST else {}
+        theirs = BEST_FIT_COUNTS if policy == ex.BEST else {}
         counts = {
             f"slot {slot}": [
-                point_at(figures, f"chosen_{slot}", Where(mix(n), policy), theirs[n][slot] if theirs else None, 100.0)
-                for n in MIXES
+                point_at(
+                    figures, f"chosen_{slot}", Where(ex.mix(n), policy), theirs[n][slot] if theirs else None, 100.0
+                )
+                for n in ex.MIXES
             ]
-            for slot in SLOTS
+            for slot in ex.SLOTS
         }
         bars(axis, counts, dict(zip(counts, SHADES, strict=True)), published=bool(theirs))
         axis.legend(fontsize=7, frameon=False)
@@ -68,29 +58,31 @@ def _static(figures: Figures) -> Any:
 def _sensitivity(figures: Figures) -> Any:
     """Draw figures 8 and 9: barriers a second of paired gang scheduling by mix, for sizes of the cluster and grains."""
     cells = {
-        "nodes": {str(size): [mix(n, size) for n in MIXES] for size in SIZES},
-        "million null statements": {f"{grain:g}": [mix(n, grain=grain) for n in MIXES] for grain in GRAINS},
+        "nodes": {str(size): [ex.mix(n, size) for n in ex.MIXES] for size in ex.SIZES},
+        "million null statements": {f"{grain:g}": [ex.mix(n, grain=grain) for n in ex.MIXES] for grain in ex.GRAINS},
     }
-    there = [figures.seeds(Where(name, PAIRED)) for rows in cells.values() for names in rows.values() for name in names]
+    there = [
+        figures.seeds(Where(name, ex.PAIRED)) for rows in cells.values() for names in rows.values() for name in names
+    ]
     if not any(there):
         return None
     figure, axes = grid(2, 2)
     for row, (what, names) in enumerate(cells.items()):
-        for column, kind in enumerate(KINDS):
+        for column, kind in enumerate(ex.KINDS):
             axis = axes[2 * row + column]
             lines = {
-                f"{label} {what}": [point_at(figures, rate(kind), Where(name, PAIRED)) for name in line]
+                f"{label} {what}": [point_at(figures, ex.rate(kind), Where(name, ex.PAIRED)) for name in line]
                 for label, line in names.items()
             }
             bars(axis, lines, dict(zip(lines, SHADES, strict=True)), published=False)
             axis.legend(fontsize=7, frameon=False)
-            _mixes(axis, f"barriers/s of {TITLES[kind]}, {PAIRED}")
+            _mixes(axis, f"barriers/s of {TITLES[kind]}, {ex.PAIRED}")
     return figure
 
 
 def _mixes(axis: Axes, title: str) -> None:
-    axis.set_xlim(-0.6, len(MIXES) - 0.4)
-    axis.set_xticks(range(len(MIXES)), [f"{io_jobs} I/O" for io_jobs in MIXES])
+    axis.set_xlim(-0.6, len(ex.MIXES) - 0.4)
+    axis.set_xticks(range(len(ex.MIXES)), [f"{io_jobs} I/O" for io_jobs in ex.MIXES])
     axis.set_title(title, fontsize=9)
 
 

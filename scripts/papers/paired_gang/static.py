@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from scripts.papers.paired_gang.names import IO, KINDS
+from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.quanta import Quanta, chosen, mean_share
 
 from cosched_emulator import Run
@@ -31,7 +31,7 @@ def static_figures(run: Run, quanta: Quanta) -> dict[str, Any]:
     rates = [count / window_s for count in barriers]
     figures |= {f"rate_of_{place}": rate for place, rate in enumerate(rates)}
     figures |= {"window_s": window_s, "rate_total": sum(rates)}
-    for kind in KINDS:
+    for kind in ex.KINDS:
         mine = [place for place, program in enumerate(programs) if program.name == kind]
         if mine:
             allowed_s = sum(_allowed_s(quanta, ids[place], window_s) for place in mine)
@@ -43,7 +43,7 @@ def static_figures(run: Run, quanta: Quanta) -> dict[str, Any]:
     figures["io_per_s"] = sum(
         rate * program.files * record.job.spec.processes
         for rate, program, record in zip(rates, programs, records, strict=True)
-        if program.name == IO
+        if program.name == ex.IO
     )
     return figures
 

@@ -9,28 +9,17 @@ from typing import Final
 
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.means import place
-from scripts.papers.paired_gang.names import (
-    ABOVE,
-    BARE,
-    BOUNDED,
-    CPU_USED,
-    LOADS,
-    RESPONSE,
-    SLOWDOWN_CPU,
-    SLOWDOWN_DISPATCHED,
-    STRICT,
-    dynamic,
-)
+from scripts.papers.paired_gang import experiment as ex
 from scripts.tables import NOTHING, table_head, table_row
 
 from cosched_emulator.studies.study_result import Row
 
 # By column of the study: heading, and what a value is multiplied by.
 COLUMNS: Final[Mapping[str, tuple[str, float]]] = {
-    RESPONSE: ("response [s]", 1.0),
-    SLOWDOWN_CPU: ("slowdown, CPU time", 1.0),
-    SLOWDOWN_DISPATCHED: ("dispatched", 1.0),
-    BOUNDED: ("bounded", 1.0),
+    ex.RESPONSE: ("response [s]", 1.0),
+    ex.SLOWDOWN_CPU: ("slowdown, CPU time", 1.0),
+    ex.SLOWDOWN_DISPATCHED: ("dispatched", 1.0),
+    ex.BOUNDED: ("bounded", 1.0),
     "jobs_mean": ("jobs, mean", 1.0),
     "jobs_max": ("largest", 1.0),
     "pair_share": ("quanta with a pair %", 100.0),
@@ -39,7 +28,7 @@ COLUMNS: Final[Mapping[str, tuple[str, float]]] = {
     "node_pairs": ("node-quanta with two jobs %", 100.0),
     "speed": ("progress while it may run", 1.0),
     "slots_filled": ("nodes filled by the row %", 100.0),
-    CPU_USED: ("CPU used %", 100.0),
+    ex.CPU_USED: ("CPU used %", 100.0),
     "moves": ("moves a quantum", 1.0),
 }
 STATE: Final[Mapping[str, tuple[str, float]]] = {
@@ -69,20 +58,22 @@ def ratio_table(
     program: str,
     policies: Sequence[str],
     variant: str | None = None,
-    bases: Sequence[str] = (STRICT, BARE),
+    bases: Sequence[str] = (ex.STRICT, ex.BARE),
 ) -> list[str]:
     """Return mean responses under strict gang scheduling over those under others, a column for each load."""
     rows = []
     for base in bases:
         for policy in policies:
             cells = [
-                figures.ratio(RESPONSE, *(Where(dynamic(program, load), name, variant) for name in (base, policy)))
-                for load in (*LOADS, *ABOVE)
+                figures.ratio(
+                    ex.RESPONSE, *(Where(ex.dynamic(program, load), name, variant) for name in (base, policy))
+                )
+                for load in (*ex.LOADS, *ex.ABOVE)
             ]
             if policy != base and any(cells):
                 seeds = "/".join(NOTHING if each is None else str(each.n) for each in cells)
                 rows.append(table_row((f"{base} / {policy}", seeds), [interval_text(each) for each in cells]))
-    return [*table_head(("", "seeds"), [f"load {load}" for load in (*LOADS, *ABOVE)]), *rows, ""] if rows else []
+    return [*table_head(("", "seeds"), [f"load {load}" for load in (*ex.LOADS, *ex.ABOVE)]), *rows, ""] if rows else []
 
 
 # ---------------------------------------------------------------- who responds later
@@ -97,7 +88,7 @@ def later_table(figures: Figures, cells: Sequence[Where]) -> list[str]:
             cells_of = [interval_text(each, factor=100.0) for each in found]
             rows.append(table_row((where.workload, place(where), str(found[0].n)), cells_of))
     text = (
-        f"A job is later if its response is above {LATER[0]:g} x that under {STRICT} + {LATER[1]:g} s. Part of it is"
+        f"A job is later if its response is above {LATER[0]:g} x that under {ex.STRICT} + {LATER[1]:g} s. Part of it is"
         " reshuffling, which any change of a schedule causes."
     )
     head = table_head(("", "", "seeds"), [*(f"{name} %" for name in CLASSES), f"all, above {MUCH} x + 1.5 s %"])
@@ -115,9 +106,9 @@ def derive(figures: Figures) -> None:
     They come from the responses of all jobs, which are too many to be stored with a run.
     """
     for where in figures.cells():
-        mine, theirs = figures.series(where), figures.series(where._replace(policy=STRICT))
+        mine, theirs = figures.series(where), figures.series(where._replace(policy=ex.STRICT))
         rows = {row["seed"]: row for row in theirs.rows} if theirs is not None else {}
-        for row in mine.rows if mine is not None and where.policy != STRICT else ():
+        for row in mine.rows if mine is not None and where.policy != ex.STRICT else ():
             base = rows.get(row["seed"])
             if base is not None and row.get("responses_s") and base.get("responses_s"):
                 row.update(_later_shares(row, base))
@@ -142,14 +133,14 @@ def experiment_rows(figures: Figures, name: str, workloads: Sequence[str], polic
     for workload in workloads:
         for policy in policies:
             where, base = Where(workload, policy, name), Where(workload, policy)
-            change = figures.change(RESPONSE, where, base)
+            change = figures.change(ex.RESPONSE, where, base)
             if change is None:
                 continue
-            strict = Where(workload, STRICT, name)
-            against = figures.ratio(RESPONSE, strict if figures.seeds(strict) else Where(workload, STRICT), where)
-            usual = figures.ratio(RESPONSE, Where(workload, STRICT), base)
+            strict = Where(workload, ex.STRICT, name)
+            against = figures.ratio(ex.RESPONSE, strict if figures.seeds(strict) else Where(workload, ex.STRICT), where)
+            usual = figures.ratio(ex.RESPONSE, Where(workload, ex.STRICT), base)
             cells = [
                 percent_text(change),
-                *(NOTHING if policy == STRICT else interval_text(each) for each in (usual, against)),
+                *(NOTHING if policy == ex.STRICT else interval_text(each) for each in (usual, against)),
             ]
             yield table_row((name, workload, policy, str(change.n)), cells)

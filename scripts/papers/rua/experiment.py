@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,6 +12,8 @@ from scripts.papers.study import Size
 JOBS: Final = 20_000  # the first half warms up, the second is measured
 QUICK_JOBS: Final = 2_000
 SEEDS: Final = 5
+QUICK_SEEDS: Final = 1
+WORKERS: Final = os.cpu_count() or 1
 LOGS: Final = {"CTC": ("CTC-SP2-1996-3.1-cln.swf.gz", 338), "BLUE": ("SDSC-BLUE-2000-4.2-cln.swf.gz", 1152)}
 MIXES: Final = ("HIGH", "MED", "LOW")
 WORKLOADS: Final = tuple(f"{log} {mix}" for log in LOGS for mix in MIXES)

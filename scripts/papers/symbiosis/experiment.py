@@ -18,6 +18,7 @@ from cosched_hwmodel.measured.co_run_table import read_table
 
 JOBS: Final = 8_000
 QUICK_JOBS: Final = 500
+QUICK_LOGS: Final = False
 SEEDS: Final = 10
 TUNED: Final = 3  # seeds with which settings were chosen; not those of this study
 FEW: Final = 5  # seeds of what explains

@@ -11,17 +11,7 @@ from typing import Final
 
 from scripts.papers.claims import Band, Claim, Of, combined, judged, quarter
 from scripts.papers.claims import ascending as figures_ascending
-from scripts.papers.coscheduling.names import (
-    ALL_STRICT,
-    DRIVEN,
-    MIXED,
-    PACKED,
-    POLICIES,
-    QUEUES,
-    SCATTERED,
-    STRICT_POLICIES,
-    Reading,
-)
+from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.tables import NOTHING, number
 
@@ -31,46 +21,46 @@ BySeed = Mapping[int, float]
 ABOUT_ONE: Final = quarter(1.0, Of.RATIO)  # a ratio that counts as about the same
 
 
-def driven(reading: Reading) -> tuple[str, ...]:
+def driven(reading: ex.Reading) -> tuple[str, ...]:
     """Return the communication-driven policies that run under a reading."""
-    return STRICT_POLICIES if reading is ALL_STRICT else DRIVEN
+    return ex.STRICT_POLICIES if reading is ex.ALL_STRICT else ex.DRIVEN
 
 
-def chosen(reading: Reading, policies: Iterable[str]) -> list[str]:
+def chosen(reading: ex.Reading, policies: Iterable[str]) -> list[str]:
     """Return those of some policies that run under a reading."""
-    return [name for name in policies if name not in DRIVEN or name in driven(reading)]
+    return [name for name in policies if name not in ex.DRIVEN or name in driven(reading)]
 
 
-def others(reading: Reading, *policies: str) -> list[str]:
+def others(reading: ex.Reading, *policies: str) -> list[str]:
     """Return all policies that run under a reading, but some."""
-    return [name for name in chosen(reading, POLICIES) if name not in policies]
+    return [name for name in chosen(reading, ex.POLICIES) if name not in policies]
 
 
-def cells(workload: str, reading: Reading, policies: Iterable[str], placement: str = PACKED) -> list[Where]:
+def cells(workload: str, reading: ex.Reading, policies: Iterable[str], placement: str = ex.PACKED) -> list[Where]:
     """Return the cells of some policies."""
     return [Where(workload, reading.of(policy, placement)) for policy in chosen(reading, policies)]
 
 
-def cell(workload: str, policy: str, reading: Reading = MIXED, placement: str = PACKED) -> Where:
+def cell(workload: str, policy: str, reading: ex.Reading = ex.MIXED, placement: str = ex.PACKED) -> Where:
     """Return the cell of a policy."""
     return Where(workload, reading.of(policy, placement))
 
 
-def placements(workload: str, policy: str, reading: Reading) -> tuple[Where, Where]:
+def placements(workload: str, policy: str, reading: ex.Reading) -> tuple[Where, Where]:
     """Return the cells of a policy with packing and without it."""
-    return cell(workload, policy, reading, PACKED), cell(workload, policy, reading, SCATTERED)
+    return cell(workload, policy, reading, ex.PACKED), cell(workload, policy, reading, ex.SCATTERED)
 
 
 def called(where: Where) -> str:
     """Return the policy of a cell without what its claim says besides: the queue, and that jobs are packed."""
-    return " ".join(word for word in where.policy.split() if word not in (*QUEUES, PACKED))
+    return " ".join(word for word in where.policy.split() if word not in (*ex.QUEUES, ex.PACKED))
 
 
 # The claim of an order of cells whose queues stand beside it.
 ascending: Final = partial(figures_ascending, named=called)
 
 
-def place(workload: str, reading: Reading) -> str:
+def place(workload: str, reading: ex.Reading) -> str:
     """Return workload and queues for people."""
     return f"{workload}; {reading.name}"
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from scripts.papers.claims import Claim, near, near_ratio, within
+from scripts.papers.coscheduling import experiment as ex
+from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims.common import (
     ABOUT_ONE,
     above,
@@ -19,32 +21,11 @@ from scripts.papers.coscheduling.claims.common import (
     ratio_of,
     saving_text,
 )
-from scripts.papers.coscheduling.names import (
-    BATCH,
-    BLOCKING,
-    CC,
-    DRIVEN,
-    EXECUTION,
-    GANG,
-    HYBRID,
-    LONG,
-    MIXED,
-    PROGRAMS,
-    READINGS,
-    RESIDENTS,
-    RESPONSE,
-    SB,
-    SPINNING,
-    STRETCH,
-    copies,
-    of_class,
-)
-from scripts.papers.coscheduling.published import CLASS_C, CLASS_C_BATCH
 from scripts.papers.figures import Figures, interval_text
 
 from cosched_emulator.statistics.intervals import Interval
 
-OF_CLASSES: Final = (CC, SB, HYBRID, GANG, BATCH)
+OF_CLASSES: Final = (ex.CC, ex.SB, ex.HYBRID, ex.GANG, ex.BATCH)
 ALONE: Final = 1.5  # processes on a node: MPL "mostly 1", our bound
 SIGNIFICANT: Final = 1.1  # times, our bound
 MINIMAL: Final = 1.25  # times
@@ -58,85 +39,85 @@ def program_claims(figures: Figures) -> list[Claim]:
 
 
 def _long(figures: Figures) -> Iterator[Claim]:
-    for reading in READINGS[:1]:
-        groups = [cells(LONG, reading, names) for names in ([HYBRID], [CC, SB], [GANG], [BATCH])]
-        yield ascending(figures, "C22: mean response", place(LONG, reading), RESPONSE, groups)
+    for reading in ex.READINGS[:1]:
+        groups = [cells(ex.LONG, reading, names) for names in ([ex.HYBRID], [ex.CC, ex.SB], [ex.GANG], [ex.BATCH])]
+        yield ascending(figures, "C22: mean response", place(ex.LONG, reading), ex.RESPONSE, groups)
 
 
 def _class_a(figures: Figures) -> Iterator[Claim]:
-    workload = of_class("A")
-    for name in (CC, SB, GANG, BATCH):
-        found = figures.ratio(RESPONSE, cell(workload, name), cell(workload, HYBRID))
+    workload = ex.of_class("A")
+    for name in (ex.CC, ex.SB, ex.GANG, ex.BATCH):
+        found = figures.ratio(ex.RESPONSE, cell(workload, name), cell(workload, ex.HYBRID))
         text = f"C24: mean response, {name} / HYBRID, within 5 points of 1"
-        yield within(text, place(workload, MIXED), "very close", found, ABOUT_ONE, interval_text)
-    for name in (CC, SB, HYBRID, GANG):
-        found = figures.mean(RESIDENTS, cell(workload, name))
+        yield within(text, place(workload, ex.MIXED), "very close", found, ABOUT_ONE, interval_text)
+    for name in (ex.CC, ex.SB, ex.HYBRID, ex.GANG):
+        found = figures.mean(ex.RESIDENTS, cell(workload, name))
         text = f"C24: processes on a node in use, {name}, below {ALONE:g} (our bound)"
-        yield below(text, place(workload, MIXED), "mostly 1", found, ALONE)
+        yield below(text, place(workload, ex.MIXED), "mostly 1", found, ALONE)
 
 
 def _class_b(figures: Figures) -> Iterator[Claim]:
-    workload = of_class("B")
-    groups = [cells(workload, MIXED, [CC, SB, HYBRID, GANG]), cells(workload, MIXED, [BATCH])]
+    workload = ex.of_class("B")
+    groups = [cells(workload, ex.MIXED, [ex.CC, ex.SB, ex.HYBRID, ex.GANG]), cells(workload, ex.MIXED, [ex.BATCH])]
     text = "C25: mean response, batch the longest"
-    yield ascending(figures, text, place(workload, MIXED), RESPONSE, groups, "worst")
+    yield ascending(figures, text, place(workload, ex.MIXED), ex.RESPONSE, groups, "worst")
     text = "C25: mean execution, batch the shortest"
-    yield ascending(figures, text, place(workload, MIXED), EXECUTION, groups[::-1], "shortest")
+    yield ascending(figures, text, place(workload, ex.MIXED), ex.EXECUTION, groups[::-1], "shortest")
 
 
 def _class_c(figures: Figures) -> Iterator[Claim]:
-    workload = of_class("C")
-    for name, published in CLASS_C.items():
-        found = figures.change(RESPONSE, cell(workload, HYBRID), cell(workload, name))
-        row = "C26" if name == GANG else "C27"
-        yield near(f"{row}: mean response, HYBRID against {name}, %", place(workload, MIXED), published, found)
-    found = figures.ratio(RESPONSE, cell(workload, BATCH), cell(workload, HYBRID))
+    workload = ex.of_class("C")
+    for name, published in printed.CLASS_C.items():
+        found = figures.change(ex.RESPONSE, cell(workload, ex.HYBRID), cell(workload, name))
+        row = "C26" if name == ex.GANG else "C27"
+        yield near(f"{row}: mean response, HYBRID against {name}, %", place(workload, ex.MIXED), published, found)
+    found = figures.ratio(ex.RESPONSE, cell(workload, ex.BATCH), cell(workload, ex.HYBRID))
     text = "C28: mean response, batch / HYBRID"
-    yield near_ratio(text, place(workload, MIXED), CLASS_C_BATCH, found, saving_text, '"65 %": 1.65 x')
+    yield near_ratio(text, place(workload, ex.MIXED), printed.CLASS_C_BATCH, found, saving_text, '"65 %": 1.65 x')
 
 
 # ---------------------------------------------------------------- three copies of a program
 
 
 def _copies(figures: Figures) -> Iterator[Claim]:
-    for program in PROGRAMS:
-        workload = copies(program)
-        rest = [name for name in (*DRIVEN, GANG) if name != HYBRID]
-        groups = [cells(workload, MIXED, [HYBRID]), cells(workload, MIXED, rest)]
+    for program in ex.PROGRAMS:
+        workload = ex.copies(program)
+        rest = [name for name in (*ex.DRIVEN, ex.GANG) if name != ex.HYBRID]
+        groups = [cells(workload, ex.MIXED, [ex.HYBRID]), cells(workload, ex.MIXED, rest)]
         text = "C29: execution over three times that alone, HYBRID the shortest"
-        yield ascending(figures, text, workload, STRETCH, groups, "shortest")
-    for name in (*DRIVEN, GANG):
-        if name != HYBRID:
-            found = figures.change(STRETCH, cell(copies("EP"), name), cell(copies("EP"), HYBRID))
-            yield near(f"C30: mean execution of EP, {name} against HYBRID, %", copies("EP"), 0.0, found)
-    for program in PROGRAMS:
+        yield ascending(figures, text, workload, ex.STRETCH, groups, "shortest")
+    for name in (*ex.DRIVEN, ex.GANG):
+        if name != ex.HYBRID:
+            found = figures.change(ex.STRETCH, cell(ex.copies("EP"), name), cell(ex.copies("EP"), ex.HYBRID))
+            yield near(f"C30: mean execution of EP, {name} against HYBRID, %", ex.copies("EP"), 0.0, found)
+    for program in ex.PROGRAMS:
         if program != "EP":
-            groups = [cells(copies(program), MIXED, names) for names in (BLOCKING, SPINNING)]
+            groups = [cells(ex.copies(program), ex.MIXED, names) for names in (ex.BLOCKING, ex.SPINNING)]
             text = "C31: execution over three times that alone, blocking below spinning"
-            yield ascending(figures, text, copies(program), STRETCH, groups)
+            yield ascending(figures, text, ex.copies(program), ex.STRETCH, groups)
 
 
 def group_ratio(figures: Figures, program: str) -> Mapping[int, float]:
     """Return by seed the mean execution under spinning policies over that under blocking ones."""
-    spinning, blocking = (_group_mean(figures, program, names) for names in (SPINNING, BLOCKING))
+    spinning, blocking = (_group_mean(figures, program, names) for names in (ex.SPINNING, ex.BLOCKING))
     return {seed: value / blocking[seed] for seed, value in spinning.items() if seed in blocking}
 
 
 def _group_mean(figures: Figures, program: str, names: Sequence[str]) -> dict[int, float]:
     """Return by seed the mean execution time over some policies, of the seeds that all have."""
-    found = [figures.values(EXECUTION, where) for where in cells(copies(program), MIXED, names)]
+    found = [figures.values(ex.EXECUTION, where) for where in cells(ex.copies(program), ex.MIXED, names)]
     seeds = set.intersection(*(set(values) for values in found))
     return {seed: statistics.fmean([values[seed] for values in found]) for seed in sorted(seeds)}
 
 
 def _groups(figures: Figures) -> Iterator[Claim]:
-    ratios = {program: group_ratio(figures, program) for program in PROGRAMS}
-    rest = {name: ratios[name] for name in PROGRAMS if name != "CG"}
+    ratios = {program: group_ratio(figures, program) for program in ex.PROGRAMS}
+    rest = {name: ratios[name] for name in ex.PROGRAMS if name != "CG"}
     text = "C32: execution, spinning / blocking, CG the largest"
     yield in_order(text, "X5", "largest", [rest, {"CG": ratios["CG"]}])
     differences = {}
     for program in ("CG", "IS"):
-        spinning, blocking = (_group_mean(figures, program, names) for names in (SPINNING, BLOCKING))
+        spinning, blocking = (_group_mean(figures, program, names) for names in (ex.SPINNING, ex.BLOCKING))
         differences[program] = {seed: value - blocking[seed] for seed, value in spinning.items() if seed in blocking}
     found = ratio_of(differences["IS"], differences["CG"])
     text = f"C33: spinning - blocking in seconds, IS / CG, below {UNSEEN:g} (our bound)"

@@ -22,19 +22,7 @@ from scripts.papers.claims import (
     within,
 )
 from scripts.papers.figures import Figures, Where, interval_text
-from scripts.papers.paired_gang.names import (
-    ABOVE,
-    BARE,
-    CPU_USED,
-    HETEROGENEOUS,
-    HOMOGENEOUS,
-    LOADS,
-    NODE,
-    PAIRED,
-    RESPONSE,
-    STRICT,
-    dynamic,
-)
+from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.published import (
     DRAIN_H,
     HOURS,
@@ -44,17 +32,16 @@ from scripts.papers.paired_gang.published import (
 from scripts.papers.paired_gang.published import (
     RESPONSE as PUBLISHED_RESPONSE,
 )
-from scripts.papers.paired_gang.variants import RR_DYNAMIC
 from scripts.tables import NOTHING, number
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval
 
 SIMILAR: Final = quarter(1.0, Of.RATIO)  # a ratio that counts as about the same
-HEAVY: Final = tuple(load for load in LOADS if float(load) > STRICT_EMPTIES_UP_TO)
+HEAVY: Final = tuple(load for load in ex.LOADS if float(load) > STRICT_EMPTIES_UP_TO)
 SATURATED: Final = ("0.9", "0.95")  # loads
-STRICTS: Final = (STRICT, BARE)
+STRICTS: Final = (ex.STRICT, ex.BARE)
 # Strict policies and variants that paired gang scheduling is compared with; both sides have the variant. None: as it is.
-GAINS: Final = ((STRICT, None), (BARE, None), (STRICT, RR_DYNAMIC))
+GAINS: Final = ((ex.STRICT, None), (ex.BARE, None), (ex.STRICT, ex.RR_DYNAMIC))
 _PERCENT: Final = partial(interval_text, factor=100.0)
 
 
@@ -66,34 +53,34 @@ def dynamic_claims(figures: Figures) -> list[Claim]:
 
 def gain(figures: Figures, workload: str, strict: str, policy: str, variant: str | None = None) -> Interval | None:
     """Return the mean response under strict gang scheduling over that under another policy."""
-    return figures.ratio(RESPONSE, Where(workload, strict, variant), Where(workload, policy, variant))
+    return figures.ratio(ex.RESPONSE, Where(workload, strict, variant), Where(workload, policy, variant))
 
 
 def _homogeneous(load: str, policy: str) -> Where:
-    return Where(dynamic(HOMOGENEOUS, load), policy)
+    return Where(ex.dynamic(ex.HOMOGENEOUS, load), policy)
 
 
 def _gain(figures: Figures) -> Iterator[Claim]:
     rows = {"0.5": "C30", "0.95": "C31"}
     for load, published in PUBLISHED_RESPONSE.items():
-        workload = dynamic(HOMOGENEOUS, load)
+        workload = ex.dynamic(ex.HOMOGENEOUS, load)
         for strict, variant in GAINS:
-            text = f"{rows[load]}: mean response, {strict} / {PAIRED}"
+            text = f"{rows[load]}: mean response, {strict} / {ex.PAIRED}"
             shown = f"{'about' if load == '0.5' else 'nearly'} {published:g} x"
-            found = gain(figures, workload, strict, PAIRED, variant)
+            found = gain(figures, workload, strict, ex.PAIRED, variant)
             yield near_ratio(text, _place(workload, variant), published, found, told=shown)
     for strict, variant in GAINS:
         yield _rises(figures, strict, variant)
-    for load in ABOVE:
-        workload = dynamic(HOMOGENEOUS, load)
+    for load in ex.ABOVE:
+        workload = ex.dynamic(ex.HOMOGENEOUS, load)
         for strict, variant in GAINS:
-            text = f"C32: mean response, {strict} / {PAIRED}, above a load of 1: more than at {LOADS[-1]}"
+            text = f"C32: mean response, {strict} / {ex.PAIRED}, above a load of 1: more than at {ex.LOADS[-1]}"
             yield _above(figures, text, workload, strict, variant)
-    for policy in (PAIRED, STRICT):
-        found = figures.ratio(RESPONSE, _homogeneous(LOADS[-1], policy), _homogeneous(LOADS[0], policy))
-        text = f"C33: mean response at load {LOADS[-1]} / at {LOADS[0]}, {policy}, below 2 (our bound)"
-        shown = "reasonable" if policy == PAIRED else NOTHING
-        yield judged(text, HOMOGENEOUS, shown, found, Band.below(2.0), interval_text)
+    for policy in (ex.PAIRED, ex.STRICT):
+        found = figures.ratio(ex.RESPONSE, _homogeneous(ex.LOADS[-1], policy), _homogeneous(ex.LOADS[0], policy))
+        text = f"C33: mean response at load {ex.LOADS[-1]} / at {ex.LOADS[0]}, {policy}, below 2 (our bound)"
+        shown = "reasonable" if policy == ex.PAIRED else NOTHING
+        yield judged(text, ex.HOMOGENEOUS, shown, found, Band.below(2.0), interval_text)
 
 
 def _place(workload: str, variant: str | None) -> str:
@@ -101,8 +88,8 @@ def _place(workload: str, variant: str | None) -> str:
 
 
 def _by_seed(figures: Figures, load: str, strict: str, variant: str | None) -> dict[int, float]:
-    strict_at, paired_at = (Where(dynamic(HOMOGENEOUS, load), policy, variant) for policy in (strict, PAIRED))
-    return figures.ratios(RESPONSE, strict_at, paired_at)
+    strict_at, paired_at = (Where(ex.dynamic(ex.HOMOGENEOUS, load), policy, variant) for policy in (strict, ex.PAIRED))
+    return figures.ratios(ex.RESPONSE, strict_at, paired_at)
 
 
 def _step(lower: Mapping[int, float], upper: Mapping[int, float]) -> Interval | None:
@@ -114,55 +101,55 @@ def _step(lower: Mapping[int, float], upper: Mapping[int, float]) -> Interval | 
 def _above(figures: Figures, text: str, workload: str, strict: str, variant: str | None) -> Claim:
     """Return the claim that the ratio is larger above a load of 1 than at the largest load of the paper (C32)."""
     load = workload.rsplit(maxsplit=1)[-1]
-    step = _step(*(_by_seed(figures, each, strict, variant) for each in (LOADS[-1], load)))
-    ratio = gain(figures, workload, strict, PAIRED, variant)
+    step = _step(*(_by_seed(figures, each, strict, variant) for each in (ex.LOADS[-1], load)))
+    ratio = gain(figures, workload, strict, ex.PAIRED, variant)
     measured = NOTHING if ratio is None else interval_text(ratio)
     return combined(text, _place(workload, variant), "larger", measured, [(step, Band.above())] if step else [])
 
 
 def _rises(figures: Figures, strict: str, variant: str | None) -> Claim:
     """Return the claim that the ratio rises from each load to the next (C32)."""
-    ratios = [_by_seed(figures, load, strict, variant) for load in LOADS]
+    ratios = [_by_seed(figures, load, strict, variant) for load in ex.LOADS]
     steps = [step for lower, upper in pairwise(ratios) if (step := _step(lower, upper)) is not None]
-    found = [gain(figures, dynamic(HOMOGENEOUS, load), strict, PAIRED, variant) for load in LOADS]
+    found = [gain(figures, ex.dynamic(ex.HOMOGENEOUS, load), strict, ex.PAIRED, variant) for load in ex.LOADS]
     measured = ", ".join(NOTHING if each is None else number(each.mean) for each in found)
-    text = f"C32: {strict} / {PAIRED} rises with each step of the load ({LOADS[0]} to {LOADS[-1]})"
-    parts = [(step, Band.above()) for step in steps] if len(steps) == len(LOADS) - 1 else []
-    return combined(text, _place(HOMOGENEOUS, variant), "larger", measured, parts)
+    text = f"C32: {strict} / {ex.PAIRED} rises with each step of the load ({ex.LOADS[0]} to {ex.LOADS[-1]})"
+    parts = [(step, Band.above()) for step in steps] if len(steps) == len(ex.LOADS) - 1 else []
+    return combined(text, _place(ex.HOMOGENEOUS, variant), "larger", measured, parts)
 
 
 def _pairs(figures: Figures) -> Iterator[Claim]:
-    for load in (LOADS[0], LOADS[-1]):
-        where, base = _homogeneous(load, PAIRED), _homogeneous(load, STRICT)
+    for load in (ex.LOADS[0], ex.LOADS[-1]):
+        where, base = _homogeneous(load, ex.PAIRED), _homogeneous(load, ex.STRICT)
         text = "C34: quanta with a pair, % of those with two slots in use, above 99"
         found = figures.mean("pairs_of_possible", where)
         yield judged(text, where.workload, "always", found, Band.above(0.99), _PERCENT)
-        text = f"C34: progress of a job while it may run, {PAIRED} / {STRICT}, above 0.5: two do more than one"
+        text = f"C34: progress of a job while it may run, {ex.PAIRED} / {ex.STRICT}, above 0.5: two do more than one"
         found = figures.ratio("speed", where, base)
         yield judged(text, where.workload, "benefits outweigh", found, Band.above(0.5), interval_text)
 
 
 def _jobs(figures: Figures) -> Iterator[Claim]:
-    where, base = _homogeneous(LOADS[0], PAIRED), _homogeneous(LOADS[0], STRICT)
-    text = f"C36: mean number of jobs in the system, {PAIRED} / {STRICT}, within 5 points of 1"
+    where, base = _homogeneous(ex.LOADS[0], ex.PAIRED), _homogeneous(ex.LOADS[0], ex.STRICT)
+    text = f"C36: mean number of jobs in the system, {ex.PAIRED} / {ex.STRICT}, within 5 points of 1"
     yield within(
         text, where.workload, "almost the same", figures.ratio("jobs_mean", where, base), SIMILAR, interval_text
     )
     for load in SATURATED:
-        where, base = _homogeneous(load, PAIRED), _homogeneous(load, STRICT)
+        where, base = _homogeneous(load, ex.PAIRED), _homogeneous(load, ex.STRICT)
         for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
-            text = f"C45: {name} number of jobs in the system, {PAIRED} / {STRICT}, below 1"
+            text = f"C45: {name} number of jobs in the system, {ex.PAIRED} / {ex.STRICT}, below 1"
             found = figures.ratio(key, where, base)
             yield judged(text, where.workload, "fewer", found, Band.below(1.0), interval_text)
 
 
 def _idle(figures: Figures) -> Iterator[Claim]:
     """Yield how often no job is left in the last two thirds of the submissions; the first third begins with an empty system."""
-    for load in LOADS:
-        text = f"C37: an instant in the last two thirds at which no job is left, {PAIRED}"
-        yield _clears(figures, text, _homogeneous(load, PAIRED), "now and then", clears=True)
+    for load in ex.LOADS:
+        text = f"C37: an instant in the last two thirds at which no job is left, {ex.PAIRED}"
+        yield _clears(figures, text, _homogeneous(load, ex.PAIRED), "now and then", clears=True)
     for strict in STRICTS:
-        for load in LOADS:
+        for load in ex.LOADS:
             clears = load not in HEAVY
             text = f"C38: {'the same' if clears else 'no such instant'}, {strict}"
             published = "not said to fail" if clears else "fails to"
@@ -183,7 +170,7 @@ def _left(figures: Figures) -> Iterator[Claim]:
             text = f"C39: jobs left when all are submitted, {strict}, {LEFT[0]:g} to {LEFT[1]:g}"
             yield within(text, where.workload, "some dozens", figures.mean("jobs_at_last", where), LEFT, interval_text)
     for strict in STRICTS:
-        where = _homogeneous(LOADS[-1], strict)
+        where = _homogeneous(ex.LOADS[-1], strict)
         text = f"C40: hours from the last submission to the last end, {strict}, above {DRAIN_H:g}"
         found = figures.mean("drain_h", where)
         yield judged(text, where.workload, "over three", found, Band.above(DRAIN_H), interval_text)
@@ -194,7 +181,7 @@ def _saturated(figures: Figures) -> Iterator[Claim]:
         for strict in STRICTS:
             yield _drifts(figures, _homogeneous(load, strict), expected=Verdict.YES)
     for load in SATURATED:
-        yield _drifts(figures, _homogeneous(load, PAIRED), expected=Verdict.NO)
+        yield _drifts(figures, _homogeneous(load, ex.PAIRED), expected=Verdict.NO)
 
 
 def _drifts(figures: Figures, where: Where, *, expected: Verdict) -> Claim:
@@ -215,54 +202,56 @@ def _drifts(figures: Figures, where: Where, *, expected: Verdict) -> Claim:
 
 
 def _heterogeneous(figures: Figures) -> Iterator[Claim]:
-    for policy in (PAIRED, NODE):
-        for load in LOADS:
-            where, base = Where(dynamic(HETEROGENEOUS, load), policy), _homogeneous(load, PAIRED)
-            text = f"C42: mean response, heterogeneous {policy} / homogeneous {PAIRED}, within 5 points of 1"
-            yield within(text, f"load {load}", "similar", figures.ratio(RESPONSE, where, base), SIMILAR, interval_text)
-        for load in LOADS:
-            workload = dynamic(HETEROGENEOUS, load)
-            text = f"C42: mean response of heterogeneous jobs, {STRICT} / {policy}, above 1"
-            found = gain(figures, workload, STRICT, policy)
+    for policy in (ex.PAIRED, ex.NODE):
+        for load in ex.LOADS:
+            where, base = Where(ex.dynamic(ex.HETEROGENEOUS, load), policy), _homogeneous(load, ex.PAIRED)
+            text = f"C42: mean response, heterogeneous {policy} / homogeneous {ex.PAIRED}, within 5 points of 1"
+            yield within(
+                text, f"load {load}", "similar", figures.ratio(ex.RESPONSE, where, base), SIMILAR, interval_text
+            )
+        for load in ex.LOADS:
+            workload = ex.dynamic(ex.HETEROGENEOUS, load)
+            text = f"C42: mean response of heterogeneous jobs, {ex.STRICT} / {policy}, above 1"
+            found = gain(figures, workload, ex.STRICT, policy)
             yield judged(text, workload, "enough matching", found, Band.above(1.0), interval_text)
         for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
-            where, base = Where(dynamic(HETEROGENEOUS, "0.95"), policy), _homogeneous("0.95", PAIRED)
-            text = f"C43: {name} number of jobs, heterogeneous {policy} / homogeneous {PAIRED}, within 5 points of 1"
+            where, base = Where(ex.dynamic(ex.HETEROGENEOUS, "0.95"), policy), _homogeneous("0.95", ex.PAIRED)
+            text = f"C43: {name} number of jobs, heterogeneous {policy} / homogeneous {ex.PAIRED}, within 5 points of 1"
             yield within(
                 text, "load 0.95", "slight difference", figures.ratio(key, where, base), SIMILAR, interval_text
             )
-    for load in ABOVE:
-        workload = dynamic(HETEROGENEOUS, load)
-        text = f"C42: mean response of heterogeneous jobs, {STRICT} / {PAIRED}, above 1"
-        found = gain(figures, workload, STRICT, PAIRED)
+    for load in ex.ABOVE:
+        workload = ex.dynamic(ex.HETEROGENEOUS, load)
+        text = f"C42: mean response of heterogeneous jobs, {ex.STRICT} / {ex.PAIRED}, above 1"
+        found = gain(figures, workload, ex.STRICT, ex.PAIRED)
         yield judged(text, workload, "enough matching", found, Band.above(1.0), interval_text)
-    where = Where(dynamic(HETEROGENEOUS, "0.8"), PAIRED)
+    where = Where(ex.dynamic(ex.HETEROGENEOUS, "0.8"), ex.PAIRED)
     text = "R10: correlation of predicted and real share, jobs measured before, above 0.8 (our bound)"
     found = figures.mean("prediction_correlation", where)
     yield judged(text, where.workload, "correlated", found, Band.above(0.8), interval_text)
 
 
 def _conditions(figures: Figures) -> Iterator[Claim]:
-    for load in LOADS:
-        where = _homogeneous(load, STRICT)
-        text = f"P23: hours of a run, {STRICT}, {HOURS[0]:g} to {HOURS[1]:g}"
+    for load in ex.LOADS:
+        where = _homogeneous(load, ex.STRICT)
+        text = f"P23: hours of a run, {ex.STRICT}, {HOURS[0]:g} to {HOURS[1]:g}"
         yield within(text, where.workload, "8 to 11", figures.mean("run_h", where), HOURS, interval_text)
-    where = _homogeneous(LOADS[-1], STRICT)
-    text = f"C52: CPU time used, % of that of all nodes in quanta, {STRICT}, below 60 (our bound)"
-    found = figures.mean(CPU_USED, where)
+    where = _homogeneous(ex.LOADS[-1], ex.STRICT)
+    text = f"C52: CPU time used, % of that of all nodes in quanta, {ex.STRICT}, below 60 (our bound)"
+    found = figures.mean(ex.CPU_USED, where)
     yield judged(text, where.workload, "wasted in waiting", found, Band.below(0.6), _PERCENT)
-    for program in (HOMOGENEOUS, HETEROGENEOUS):
-        yield _same_jobs(figures, dynamic(program, LOADS[-1]))
+    for program in (ex.HOMOGENEOUS, ex.HETEROGENEOUS):
+        yield _same_jobs(figures, ex.dynamic(program, ex.LOADS[-1]))
 
 
 def _same_jobs(figures: Figures, workload: str) -> Claim:
     """Return the claim that strict and paired gang scheduling get the same jobs, by digest and seed (C53)."""
-    both = [figures.series(Where(workload, policy)) for policy in (STRICT, PAIRED)]
+    both = [figures.series(Where(workload, policy)) for policy in (ex.STRICT, ex.PAIRED)]
     digests = [{row["seed"]: row.get("workload_digest") for row in series.rows} if series else {} for series in both]
     seeds = [seed for seed in digests[0] if seed in digests[1]]
     same = sum(digests[0][seed] == digests[1][seed] for seed in seeds)
     verdict = (Verdict.YES if same == len(seeds) else Verdict.NO) if seeds else None
-    text = f"C53: same jobs under {STRICT} and {PAIRED}: digests of submissions, sizes, run times and programs"
+    text = f"C53: same jobs under {ex.STRICT} and {ex.PAIRED}: digests of submissions, sizes, run times and programs"
     return by_construction(
         Claim(text, workload, "exactly the same", f"{same} of {len(seeds)} seeds", len(seeds), verdict)
     )

@@ -8,26 +8,13 @@ from typing import Final
 
 from scripts.papers.claims import Band, Claim, judged, near_ratio, within
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.claims.dynamic import gain
-from scripts.papers.paired_gang.names import (
-    BARE,
-    BASE,
-    NODE,
-    PAIRED,
-    QCRD,
-    QCRD_EVEN,
-    RESPONSE,
-    RUNS_S,
-    STRICT,
-    copies,
-    dynamic,
-)
 from scripts.papers.paired_gang.published import QCRD as PUBLISHED_QCRD
 from scripts.papers.paired_gang.published import SHARP_CHANGE
-from scripts.papers.paired_gang.variants import LOSSES_US
 
 LOAD: Final = "0.8"
-SHAPES: Final = (QCRD, QCRD_EVEN)
+SHAPES: Final = (ex.QCRD, ex.QCRD_EVEN)
 STUCK: Final = 4.5  # quanta in a row with a pair of hungry jobs: more mean that it is not split
 POINTS: Final = 2.0  # by which a percentage may be off
 _PERCENT: Final = partial(interval_text, factor=100.0)
@@ -42,14 +29,14 @@ def phase_claims(figures: Figures) -> list[Claim]:
 def lost(loss: str, *, sharp: bool) -> str:
     """Return the variant of the four copies in which sharing costs so much CPU time, with or without sharp changes."""
     if loss == "0 %" and not sharp:
-        return BASE
+        return ex.BASE
     return f"lost {loss}{', sharp change' if sharp else ''}"
 
 
 def _phases(figures: Figures) -> Iterator[Claim]:
-    for run_s in RUNS_S:
+    for run_s in ex.RUNS_S:
         for sharp in (False, True):
-            where = Where(copies(run_s), PAIRED, lost("0 %", sharp=sharp))
+            where = Where(ex.copies(run_s), ex.PAIRED, lost("0 %", sharp=sharp))
             place = f"{where.workload}{', sharp change' if sharp else ''}"
             found = figures.mean("phase_pairs_low", where)
             text = "C47: quanta with a pair, % of those whose row's job logs up to 40 % CPU, above 50 (our bound)"
@@ -60,10 +47,10 @@ def _phases(figures: Figures) -> Iterator[Claim]:
 
 
 def _stuck(figures: Figures) -> Iterator[Claim]:
-    for run_s in RUNS_S:
-        for loss in LOSSES_US:
+    for run_s in ex.RUNS_S:
+        for loss in ex.LOSSES_US:
             for sharp in (False, True):
-                where = Where(copies(run_s), PAIRED, lost(loss, sharp=sharp))
+                where = Where(ex.copies(run_s), ex.PAIRED, lost(loss, sharp=sharp))
                 found = figures.mean("phase_stuck", where)
                 place = f"{where.workload}, {loss} lost{', sharp change' if sharp else ''}"
                 if sharp:
@@ -84,17 +71,17 @@ def _stuck(figures: Figures) -> Iterator[Claim]:
 def _sharp_change(figures: Figures) -> Iterator[Claim]:
     band = (SHARP_CHANGE - POINTS, SHARP_CHANGE + POINTS)
     text = f"C49: mean response with special treatment of sharp changes, %, within {POINTS:g} points"
-    for run_s in RUNS_S:
-        for loss in LOSSES_US:
-            where, base = (Where(copies(run_s), PAIRED, lost(loss, sharp=sharp)) for sharp in (True, False))
-            found = figures.change(RESPONSE, where, base)
+    for run_s in ex.RUNS_S:
+        for loss in ex.LOSSES_US:
+            where, base = (Where(ex.copies(run_s), ex.PAIRED, lost(loss, sharp=sharp)) for sharp in (True, False))
+            found = figures.change(ex.RESPONSE, where, base)
             yield within(text, f"{where.workload}, {loss} lost", f"about +{SHARP_CHANGE:g}", found, band, percent_text)
     for program in SHAPES:
-        for policy in (PAIRED, NODE):
+        for policy in (ex.PAIRED, ex.NODE):
             for change in ("rise", "any"):
-                workload = dynamic(program, LOAD)
+                workload = ex.dynamic(program, LOAD)
                 found = figures.change(
-                    RESPONSE, Where(workload, policy, f"{change} change, dynamic"), Where(workload, policy)
+                    ex.RESPONSE, Where(workload, policy, f"{change} change, dynamic"), Where(workload, policy)
                 )
                 yield within(
                     f"{text} ({change})", f"{workload}, {policy}", f"about +{SHARP_CHANGE:g}", found, band, percent_text
@@ -103,8 +90,8 @@ def _sharp_change(figures: Figures) -> Iterator[Claim]:
 
 def _dynamic(figures: Figures) -> Iterator[Claim]:
     for program in SHAPES:
-        workload = dynamic(program, LOAD)
-        for strict in (STRICT, BARE):
-            for policy in (PAIRED, NODE):
+        workload = ex.dynamic(program, LOAD)
+        for strict in (ex.STRICT, ex.BARE):
+            for policy in (ex.PAIRED, ex.NODE):
                 text, found = f"C50: mean response, {strict} / {policy}", gain(figures, workload, strict, policy)
                 yield near_ratio(text, workload, PUBLISHED_QCRD, found, told=f"{PUBLISHED_QCRD:g} x")
