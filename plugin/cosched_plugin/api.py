@@ -56,11 +56,11 @@ from cosched_plugin.common.allocation import (
     is_plain as is_plain,
     kinds_of as kinds_of,
     layers_of as layers_of,
+    lowest_nodes as lowest_nodes,
     minus as minus,
     room_on as room_on,
     share_nodes as share_nodes,
     size as size,
-    started_by as started_by,
     stretch as stretch,
     union as union,
 )
@@ -74,7 +74,6 @@ from cosched_plugin.core.engine import Policy as Policy
 from cosched_plugin.core.first_fit import (
     fill_nodes as fill_nodes,
     first_fit as first_fit,
-    lowest_nodes as lowest_nodes,
     lowest_runs as lowest_runs,
     lowest_threads as lowest_threads,
     packed as packed,
@@ -215,6 +214,7 @@ from cosched_plugin.protocol.messages import (
     Turn as Turn,
     UsageTuple as UsageTuple,
     WakeAt as WakeAt,
+    started_by as started_by,
     starts_of as starts_of,
 )
 from cosched_plugin.protocol.values import (

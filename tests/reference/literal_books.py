@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar, assert_never
 
-from cosched_plugin.common.allocation import Machine, each_node, limit_granted, resume_costs, times_refusal
+from cosched_plugin.common.allocation import Machine, each_node, resume_costs, times_refusal
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     FILLED,
@@ -338,7 +338,7 @@ class LiteralBooks(Generic[AnyJob]):
         job = self.jobs.get(revision.job_id)
         if job is None or job.state != "running":
             return f"job {revision.job_id} does not run"
-        limit_us = limit_granted(self.can, revision.limit_us, job.limit_us)
+        limit_us = self.can.granted(revision.limit_us, job.limit_us)
         reason = times_refusal(job.limit_us, revision) or (limit_us if isinstance(limit_us, str) else None)
         if isinstance(limit_us, str) or reason is not None:
             return f"{job.spec} cannot be revised: {reason}"

@@ -28,12 +28,13 @@ from cosched_emulator.results.files.run_folder import (
     place_trace,
     read_summary,
 )
+from cosched_emulator.run.counted import backfill_of
 from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, TraceRecord, TraceSink, coupling, record_answers
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.prepare import prepare as prepare_scenario
 from cosched_emulator.run.replay import REPLAY, REPLAYS, schedule_of, unbound
-from cosched_emulator.run.run import Finished, run, store
+from cosched_emulator.run.run import Finished, run, run_counted, store
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.schema import ClockSection, Scenario
 from cosched_plugin.common.errors import UsageError
@@ -518,11 +519,15 @@ def _run(
     jobs = len(prepared.workload.jobs)
     ended = None if progress is None else partial(_tell, progress, jobs)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
-        with (
-            coupling(link, choice, prepared, way.to) as coupled,
-            record_answers(coupled, db, prepared, lambda: choice.name, warn) as (recorded, accounting),
-        ):
-            finished = run(prepared, recorded, ended, accounting, files)
+        counted = backfill_of(choice, prepared) if link == "direct" and way.to is None and db is None else None
+        if counted is not None:
+            finished = run_counted(prepared, counted, ended, files)
+        else:
+            with (
+                coupling(link, choice, prepared, way.to) as coupled,
+                record_answers(coupled, db, prepared, lambda: choice.name, warn) as (recorded, accounting),
+            ):
+                finished = run(prepared, recorded, ended, accounting, files)
         if schedule is not None:
             finished.summary[RECORD] = replay_figures(schedule, finished.jobs, finished.stays)
         if out is not None:

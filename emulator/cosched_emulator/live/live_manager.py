@@ -28,8 +28,8 @@ from cosched_emulator.manager.record import Change, JobCarried, JobFinished, Nod
 from cosched_emulator.scenario.limits import NO_RULES, Binding
 from cosched_emulator.users.requests import Done, Refused, Request, Requester
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.common.allocation import started_by
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.messages import started_by
 
 LAST_DECISIONS: Final = 50
 MOST_TURNS: Final = 12  # of a rotation, in a decision's text

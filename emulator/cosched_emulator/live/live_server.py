@@ -30,12 +30,12 @@ from cosched_emulator.users.door import Asked, Audit, UserDoor
 from cosched_emulator.users.requests import TOO_MANY, TOO_MANY_CHANGES, Change, Done, EstimateStart, Refused, SubmitJob
 from cosched_emulator.users.user_limits import Turns
 from cosched_hwmodel.units import MIB
-from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.process import Service
 from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
+from cosched_plugin.protocol.messages import started_by
 from cosched_plugin.protocol.session import State
 from cosched_terminal.console import WARNING, Log
 

@@ -32,11 +32,11 @@ from cosched_plugin.common.allocation import (
     each_node,
     none_of,
     share_nodes,
-    started_by,
     union,
 )
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.messages import started_by
 
 # The invariant of the resource manager: the held resources, recomputed from the running jobs.
 

@@ -70,7 +70,7 @@ class Simulation:
             idle = 0
             while (now_us := agenda.next_us()) is not None:
                 if now_us > LAST_US:
-                    raise EmulatorError(_too_late(manager, now_us))
+                    raise EmulatorError(too_late(len(manager.running), len(manager.pending), now_us))
                 events = agenda.due(now_us)
                 if agenda.restarted:
                     agenda.restarted = False
@@ -108,11 +108,12 @@ class Simulation:
         return sorted(self._records, key=_job_id)
 
 
-def _too_late(manager: Manager, now_us: int) -> str:
+def too_late(running: int, pending: int, now_us: int) -> str:
+    """Return in words that what is due next lies too late."""
     years = [at_us // (365 * 86_400 * SECOND_US) for at_us in (LAST_US, now_us)]
     return (
         f"the run has not ended within {years[0]} years, and what is due next lies {years[1]} years after its start: "
-        f"{len(manager.running)} jobs run, {len(manager.pending)} are pending"
+        f"{running} jobs run, {pending} are pending"
     )
 
 

@@ -21,6 +21,7 @@ from cosched_emulator.results.files.run_files import RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
 from cosched_emulator.results.record_columns import ColumnBuilder, RecordColumns, StayColumns
 from cosched_emulator.run.build import build_agenda, build_manager
+from cosched_emulator.run.counted import CountedRun
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import CutRuns
@@ -180,6 +181,25 @@ def run(
     )
     done = (simulation.batches, manager.refused, [_job_id(record) for record in left])
     return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, counters, energy)
+
+
+def run_counted(
+    prepared: Prepared, backfill: str, progress: Progress | None = None, files: RunFiles | None = None
+) -> Finished:
+    """Return the same as `run` where counting decides, under a policy with this backfill."""
+    records: list[JobRecord] = []
+    builder = ColumnBuilder()
+    buffer = RecordBuffer(builder.add, records.append if files is None else files.add)
+    counted = CountedRun(prepared, backfill, buffer.add, progress)
+    started = time.perf_counter()
+    with freeze_heap(cycles=False):
+        counted.run()
+    wall_s = time.perf_counter() - started - buffer.spent_s
+    buffer.flush()
+    records.sort(key=_job_id)
+    jobs, stays = builder.columns()
+    summary, energy = _figures(prepared, jobs, stays, TimeSharingTotals(), None, None)
+    return Finished(prepared, records, summary, wall_s, counted.batches, 0, [], jobs, stays, [], energy=energy)
 
 
 def _cpu_energy(prepared: Prepared, power: Sequence[NodePower], processes: Rotating) -> CpuEnergy:

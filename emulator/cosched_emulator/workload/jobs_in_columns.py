@@ -7,7 +7,7 @@ Values that are cheap to compute, such as a draw by a job's number, need not be 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from operator import itemgetter, mul
@@ -325,6 +325,14 @@ class Jobs(Sequence[WorkloadJob]):
         """Return whether a column has any value but None, nothing and 0."""
         column = self._columns[name]
         return bool(column.value) if isinstance(column, Same) else any(self.each(column))
+
+    def usual(self, besides: Collection[str]) -> bool:
+        """Return whether all columns but those named are the same for all jobs, with the value of a job that says nothing."""
+        usual = {name: column.value for name, column in _UNSAID.items() if isinstance(column, Same)}
+        others = [(name, column) for name, column in self._columns.items() if name not in besides]
+        return all(
+            isinstance(column, Same) and name in usual and column.value == usual[name] for name, column in others
+        )
 
     def work_us(self) -> int:
         """Return the sum of run time x processes, exactly."""

@@ -15,9 +15,7 @@ from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     ANY_LAYOUT,
     FILLED,
-    Action,
     Amounts,
-    Capabilities,
     DemandTuple,
     JobSpec,
     NodeClass,
@@ -25,10 +23,11 @@ from cosched_plugin.protocol.messages import (
     Run,
     StartJob,
     Welcome,
-    starts_of,
 )
 
 Layers: TypeAlias = tuple[NodeSet, ...]
+_ONE_THREAD: Final = ThreadMask(1)
+_new = tuple.__new__
 
 
 def nodes_in(ranges: Iterable[tuple[int, int]]) -> NodeSet:
@@ -37,6 +36,27 @@ def nodes_in(ranges: Iterable[tuple[int, int]]) -> NodeSet:
     for first, count in ranges:
         nodes |= ((1 << count) - 1) << first
     return NodeSet(nodes)
+
+
+def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
+    """Return first fit where a node has one thread, by whole runs of set bits from the lowest; None if there are not enough."""
+    if need > free.bit_count():
+        return None
+    runs: list[Run] = []
+    first = 0
+    left: int = free  # from node `first` on
+    while True:
+        gap = (left & -left).bit_length() - 1
+        first += gap
+        left >>= gap
+        length = (left ^ (left + 1)).bit_length() - 1
+        if length >= need:
+            runs.append(_new(Run, (first, need, _ONE_THREAD, 1)))
+            return tuple(runs)
+        runs.append(_new(Run, (first, length, _ONE_THREAD, 1)))  # `Run(...)` takes twice as long
+        need -= length
+        first += length
+        left >>= length
 
 
 def layers_of(runs: Iterable[Run], depth: int) -> Layers:
@@ -566,18 +586,6 @@ def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | 
     return None
 
 
-def limit_granted(can: Capabilities, asked_us: int | None, own_us: int | None) -> int | str | None:
-    """Return the limit that a manager grants where ``asked_us`` is asked for, or in words why it grants none so long.
-
-    Both ends round limits up alike, so that they know the same limit without a word about it.
-    """
-    if asked_us is None or own_us is None:
-        return asked_us
-    if asked_us > own_us and not can.limits_grow:
-        return f"limit {asked_us} us is above {own_us} us, and this manager grants no longer ones"
-    return can.rounded(asked_us)
-
-
 def stretch(span_us: int, by: float) -> int:
     """Return ``span_us`` times ``by``, rounded up, but no more than a start may ask for."""
     return span_us if by == 1.0 else min(round_up_us(span_us * by), max(span_us, MAX_SPAN_US))
@@ -590,8 +598,3 @@ def share_nodes(a: Layers, b: Layers) -> bool:
         nodes |= x
         others |= y
     return bool(nodes & others)
-
-
-def started_by(action: Action) -> tuple[int, ...]:
-    """Return the jobs that an action starts."""
-    return tuple(start.job_id for start in starts_of(action))

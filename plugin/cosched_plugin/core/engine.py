@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
-from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import (
     MachineError,
     PluginError,
@@ -32,6 +31,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.features import FEATURE_ACTIONS
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB
+from cosched_plugin.protocol.messages import started_by
 from cosched_plugin.protocol.values import check_note
 from cosched_plugin.protocol.vocabulary import JOB
 

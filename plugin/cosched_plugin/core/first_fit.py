@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.units import NodeSet, ThreadMask
-from cosched_plugin.common.allocation import Layers, Machine, any_layer, bits_of, is_plain, room_on, size
+from cosched_plugin.common.allocation import Layers, Machine, any_layer, bits_of, is_plain, lowest_nodes, room_on, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 _Members = TypeVar("_Members", NodeSet, ThreadMask)
 _Ints = NDArray[np.int64]
-_ONE_THREAD: Final = ThreadMask(1)
 _new = tuple.__new__
 # Layers from which on a set of threads is looked at node by node in arrays: a loop over 128 layers takes 26 us for each node of 400,
 # the arrays 23 us for all of them.
@@ -137,27 +136,6 @@ def runs_from(placed: Iterable[tuple[int, ThreadMask, int]]) -> tuple[Run, ...]:
     if count:
         runs.append(Run(first, count, mask, processes))
     return tuple(runs)
-
-
-def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
-    """Return first fit where a node has one thread, by whole runs of set bits from the lowest; None if there are not enough."""
-    if need > free.bit_count():
-        return None
-    runs: list[Run] = []
-    first = 0
-    left: int = free  # from node `first` on
-    while True:
-        gap = (left & -left).bit_length() - 1
-        first += gap
-        left >>= gap
-        length = (left ^ (left + 1)).bit_length() - 1
-        if length >= need:
-            runs.append(_new(Run, (first, need, _ONE_THREAD, 1)))
-            return tuple(runs)
-        runs.append(_new(Run, (first, length, _ONE_THREAD, 1)))  # `Run(...)` takes twice as long
-        need -= length
-        first += length
-        left >>= length
 
 
 def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from cosched_plugin.common.allocation import Layers, Machine, limit_granted, times_refusal
+from cosched_plugin.common.allocation import Layers, Machine, times_refusal
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.common.slots import (
     NO_SLOTS,
@@ -262,7 +262,7 @@ def start(ledger: Ledger, asked: m.StartJob) -> str | None:
     if isinstance(placed, str):
         return placed
     if ledger.limits:
-        limit_us = limit_granted(ledger.capabilities, asked.limit_us, job.limit_us)
+        limit_us = ledger.capabilities.granted(asked.limit_us, job.limit_us)
         if isinstance(limit_us, str):
             return limit_us
         asked = asked._replace(limit_us=limit_us)
@@ -282,7 +282,7 @@ def _start_together(ledger: Ledger, starts: Sequence[m.StartJob]) -> str | None:
             placed = _place_in_slot(ledger, job, asked, besides)
             if isinstance(placed, str):
                 return f"job {asked.job_id}: {placed}"
-            limit_us = limit_granted(ledger.capabilities, asked.limit_us, job.limit_us)
+            limit_us = ledger.capabilities.granted(asked.limit_us, job.limit_us)
             if isinstance(limit_us, str):
                 return limit_us
             ledger.pool_of(asked.slot).take(job, asked.runs, placed)
@@ -338,7 +338,7 @@ def _act_on(
             if reason is not None:
                 return reason
             if ledger.limits:
-                limit_us = limit_granted(ledger.capabilities, action.limit_us, running.limit_us)
+                limit_us = ledger.capabilities.granted(action.limit_us, running.limit_us)
                 if isinstance(limit_us, str):
                     return limit_us
                 action = action._replace(limit_us=limit_us)

@@ -112,3 +112,14 @@ class Capabilities(NamedTuple):
     def rounded(self, limit_us: int) -> int:
         """Return a limit as it is granted."""
         return -(-limit_us // self.limit_grain_us) * self.limit_grain_us
+
+    def granted(self, asked_us: int | None, own_us: int | None) -> int | str | None:
+        """Return the limit that is granted where ``asked_us`` is asked for, or in words why it is not granted.
+
+        Both ends round limits up alike, so that they know the same limit without a word about it.
+        """
+        if asked_us is None or own_us is None:
+            return asked_us
+        if asked_us > own_us and not self.limits_grow:
+            return f"limit {asked_us} us is above {own_us} us, and this manager grants no longer ones"
+        return self.rounded(asked_us)

@@ -463,6 +463,11 @@ def starts_of(action: Action) -> tuple[StartJob, ...]:
             return ()
 
 
+def started_by(action: Action) -> tuple[int, ...]:
+    """Return the jobs that an action starts."""
+    return tuple(start.job_id for start in starts_of(action))
+
+
 # ---------------------------------------------------------------- session messages
 
 

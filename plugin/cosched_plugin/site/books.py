@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from cosched_plugin.common.allocation import started_by
 from cosched_plugin.ledger.entries import act, happen
 from cosched_plugin.ledger.ledger import Ledger
 from cosched_plugin.ledger.running import Running
-from cosched_plugin.protocol.messages import Action, ActionRefused, Event, JobSpec, UnknownAction, Welcome
+from cosched_plugin.protocol.messages import Action, ActionRefused, Event, JobSpec, UnknownAction, Welcome, started_by
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Snapshot
 
 

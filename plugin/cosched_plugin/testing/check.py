@@ -25,7 +25,6 @@ from typing import Final, NamedTuple
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import Policy, SchedulerCore
@@ -470,7 +469,7 @@ class _Trial:
         refusals: list[m.Event] = []
         for number, action in enumerate(actions):
             site.number = number
-            job_ids = started_by(action)
+            job_ids = m.started_by(action)
             if (
                 (job_ids and self._random.random() < self._refuses)
                 or self._is_stale(action)
