@@ -53,6 +53,7 @@ ALLOWED = [
     ("cosched_emulator", (
         "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", TERMINAL, "numpy", "zmq", "click",
         "matplotlib", "pandas",
+        "cosched_plugin.listing",  # the names of policies, for shells
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
         "cosched_plugin.batsim.messages", "cosched_plugin.batsim.site",  # the schema, which both ends of Batsim's protocol share
     )),

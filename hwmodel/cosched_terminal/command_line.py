@@ -52,6 +52,10 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
         signal.signal(number, _terminate)
     if isinstance(sys.stdout, TextIOWrapper):  # names of files need not be UTF-8, and a locale may lack a dash
         sys.stdout.reconfigure(errors="backslashreplace")
+    if any(name.startswith("_COSCHED_") and name.endswith("_COMPLETE") for name in os.environ):
+        from cosched_terminal import completion  # noqa: PLC0415 - a shell asks; nobody else pays for it
+
+        completion.begin()
     try:
         code = command.main(standalone_mode=False)
         _flush_output()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from importlib import import_module
 from os import PathLike
@@ -27,6 +28,9 @@ else:  # older releases of click do not export the generic type
     _ParamType = click.ParamType
 
 NO_TITLES: Final[Mapping[str, str]] = MappingProxyType({})
+# What a command prints: texts, or tables; tables again and again; tables at the end of its work, which wait for nobody.
+TEXT, TABLES, REPEATED, RESULT = "text", "tables", "repeated", "result"
+_TABLES: Final = "Tables"  # title of these options
 _WIDTH: Final = 8  # width of a name, so that the helps of all groups begin in one column
 
 
@@ -87,6 +91,29 @@ class Reader(_ParamType):
             return self._read(value)
         except ValueError as error:
             raise Misread(str(error), value, ctx, param) from None
+
+
+class Values:
+    """What a shell offers for an option or an argument: ``path``, MODULE:FUNCTION, yields (value, help) for what is typed.
+
+    The function has the typed text and the context of click, and is imported when a shell asks. ``files``: also files ("file"), or
+    folders ("dir"). What it raises is nothing to a shell: then it has no values.
+    """
+
+    def __init__(self, path: str, files: str = "") -> None:
+        self._path = path
+        self._files = files
+
+    def __call__(self, context: click.Context, _option: click.Parameter, typed: str) -> list[Any]:
+        """Return the values that begin as typed."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - a shell asks
+
+        module, _, function = self._path.partition(":")
+        with suppress(Exception):
+            offered = getattr(import_module(module), function)(typed, context)
+            items = [CompletionItem(value, help=text or None) for value, text in offered if value.startswith(typed)]
+            return items or [CompletionItem(typed, type=self._files)] if self._files else items
+        return []
 
 
 class _Declared(NamedTuple):
@@ -161,12 +188,14 @@ def command(
     name: str = "",
     cls: type[click.Command] = Command,
     titles: Mapping[str, str] = NO_TITLES,
+    prints: str = "",
     **settings: Any,
 ) -> Callable[[Callable[..., object]], click.Command]:
     """Return the decorator that makes a command of a function, whose documentation is the help; it is added to ``group``.
 
     An option of the function's own replaces one of the same name among several that are one argument. ``titles`` of groups of
-    options in the help map to the names of the function's parameters in them, separated by blanks.
+    options in the help map to the names of the function's parameters in them, separated by blanks. ``prints``: `TEXT`,
+    `TABLES`, `REPEATED` or `RESULT`, for a person as `screen` says.
     """
 
     def make(function: Callable[..., object]) -> click.Command:
@@ -178,13 +207,22 @@ def command(
         for one in given.values():
             of_one = [one] if isinstance(one, click.Parameter) else one.options
             parameters += [each for each in of_one if each is one or own.isdisjoint(each.opts)]
+        shows = [each for each in table_options(prints) if own.isdisjoint(each.opts)]
+        parameters += shows
         for title, names in titles.items():
             for each in names.split():
                 entitle(title, [given[each]])
 
         @wraps(function)
         def call(**values: Any) -> object:
-            return function(**{each: one.taken_from(values) for each, one in joined.items()}, **values)
+            asked = {"wide": values.get("wide"), **{str(each.name): values.pop(str(each.name)) for each in shows}}
+            arguments = {each: one.taken_from(values) for each, one in joined.items()} | values
+            if not prints:
+                return function(**arguments)
+            as_json = bool(click.get_current_context().params.get("as_json"))
+            from cosched_terminal.screen import show  # noqa: PLC0415 - a help must not pay for it
+
+            return show(lambda: function(**arguments), asked, as_json=as_json, waits=prints != RESULT)
 
         text = inspect.getdoc(function)
         made = cls(name or function.__name__, callback=call, params=parameters, help=text, **settings)
@@ -193,6 +231,41 @@ def command(
         return made
 
     return make
+
+
+def table_options(prints: str) -> list[Option]:
+    """Return the options of a command that prints this: which columns, in which order, how often."""
+    if prints in ("", TEXT):
+        return []
+    options = [
+        Option(
+            ["-o", "--format", "columns"],
+            metavar="NAMES",
+            help="Show these columns, such as jobid,name.",
+            callback=_names,
+            title=_TABLES,
+        ),
+        Option(
+            ["-S", "--sort", "order"],
+            metavar="NAMES",
+            help="Sort by these columns; -NAME: the largest first.",
+            callback=_names,
+            title=_TABLES,
+        ),
+        Option(["--wide"], is_flag=True, help="Show all columns, as in a pipe, however wide.", title=_TABLES),
+    ]
+    if prints == REPEATED:
+        seconds = click.FloatRange(min=0.1)
+        text = "Show it again every S seconds."
+        options.append(Option(["-i", "--iterate", "every_s"], type=seconds, metavar="S", help=text, title=_TABLES))
+    return options
+
+
+def _names(_context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:
+    names = tuple([name.strip() for name in (value or "").split(",")]) if value is not None else ()
+    if not all(names):
+        raise click.BadParameter("expected names of columns, several after commas", param=option)
+    return names
 
 
 def given_options() -> list[str]:

@@ -1,4 +1,4 @@
-"""What a program says on a terminal: its log, progress bars and tables. All three programs use it."""
+"""What a program says on a terminal: its lines, its log and progress bars. All three programs use it; `tables` makes tables."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 # What is printed comes from files and processes of others, in part: no character of a name may move the cursor, clear the screen or
 # turn the direction of writing round. Programs print by `say`, which a test holds.
+
+# What stands for an escape that a program itself prints, to colour a word: nobody else can know it.
+PAINT: Final = f"\x1b{os.urandom(8).hex()}"
 
 
 def printable(text: str) -> str:
@@ -32,34 +35,17 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print lines on standard output, or error; each is made `printable`. JSON stays JSON, of the same values."""
     stream = sys.stderr if err else sys.stdout
     if stream is not None:  # cron jobs may have none
-        stream.write("\n".join(map(printable, text.split("\n"))) + "\n" * nl)
+        stream.write("\n".join(map(_line, text.split("\n"))) + "\n" * nl)
         stream.flush()
+
+
+def _line(text: str) -> str:
+    return "\x1b".join(map(printable, text.split(PAINT)))
 
 
 def warn(text: str) -> None:
     """Print a warning on standard error."""
     say(f"{WARNING}: {text}", err=True)
-
-
-# Tables for a terminal: each column is as wide as its widest cell.
-
-
-def align(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
-    """Return a line for each row, two spaces between columns; the columns in ``right`` are right-aligned, the others left-aligned.
-
-    Cells are made `printable`.
-    """
-    rows = [[*map(printable, row)] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [
-                cell.rjust(width) if column in right else cell.ljust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            ]
-        ).rstrip()
-        for row in rows
-    ]
 
 
 # Progress on standard error, if that is a terminal: one line that is written again and again. A line as wide as the terminal or wider

@@ -13,7 +13,7 @@ from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import Resolved, name_of, resolve
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 
 
 def catalogue() -> dict[str, Any]:
@@ -62,6 +62,24 @@ def _installed(group: str) -> list[dict[str, str]]:
     return [{"name": name, "class": point.value} for name, point in installed(group).items()]
 
 
+def policies_begun(_typed: str, _context: object) -> Iterator[tuple[str, str]]:
+    """Yield the names of policies with what they are, for a shell."""
+    yield from ((name, preset.text) for name, preset in PRESETS.items())
+    yield from ((name, f"the preset {preset}") for name, preset in ALIASES.items())
+    yield from ((each["name"], each["class"]) for each in _installed(ENTRY_POINTS) + _installed(PRESET_GROUP))
+
+
+def settings_begun(_typed: str, _context: object) -> Iterator[tuple[str, str]]:
+    """Yield what can stand behind --set: KIND=PART, and KIND.SETTING= with its default."""
+    for kind, parts in KINDS.items():
+        yield from ((f"{kind}={name}", part.text) for name, part in parts.items())
+        for part in parts.values():
+            for key, item in part.parameters.items():
+                default = part.default(key)
+                shown = "" if default is REQUIRED else default if isinstance(default, str) else json.dumps(default)
+                yield f"{kind}.{key}={shown}", item.text
+
+
 def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     """Yield the catalogue as lines of text."""
     yield f"Presets (--policy NAME); last column: {' x '.join(kind for kind in KINDS if kind != 'budget')}"
@@ -96,6 +114,6 @@ def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     yield from _columns((entry["name"], entry["class"] or "built in") for entry in catalogue["contention"])
 
 
-def _columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield a line for each row; names come from other packages, too, and have any length."""
-    return (f"  {line}" for line in align([*rows], ()))
+def _columns(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a text for each row; names come from other packages, too, and have any length."""
+    return align([*rows], (), head=False, indent=2)

@@ -111,6 +111,7 @@ REQUESTS: Final[tuple[r.Request, ...]] = (
     r.ShowJobs((r.Target(1),)),
     r.ListHistory("nobody", 1),
     r.ShowStatus(),
+    r.ShowConfig(),
     r.ShowOverview(1),
 )
 MAGICS: Final = {"scheduler": MAGIC, "plugin": MAGIC, "users": r.MAGIC, "status": STATUS_MAGIC}

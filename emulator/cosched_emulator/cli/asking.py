@@ -17,7 +17,7 @@ from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
 from cosched_emulator.users.idset import read_idset, read_job
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.endpoint import USERS_SOCKET, takes_keys, usual_endpoint
-from cosched_terminal.commands import Reader, argument, command, option
+from cosched_terminal.commands import Reader, Values, argument, command, option
 from cosched_terminal.console import say
 
 if TYPE_CHECKING:  # a help must not load zmq and msgpack
@@ -61,8 +61,12 @@ class Caller(NamedTuple):
 
 Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # for each word: (job, task) of everything it names
 Words = tuple[tuple[int, ...], ...]  # for each word: the nodes that it names
-JOBS: Final = argument("JOB...", Reader(lambda text: tuple(read_job(text))))
-NODES: Final = argument("NODE...", Reader(read_idset))
+JOBS: Final = argument(
+    "JOB...", Reader(lambda text: tuple(read_job(text))), shell_complete=Values("cosched_emulator.cli.completing:jobs")
+)
+NODES: Final = argument("NODE...", Reader(read_idset), shell_complete=Values("cosched_emulator.cli.completing:nodes"))
+Selected = list[str] | None  # some of a list; None: all
+NAMES: Final = Reader(lambda text: [name for name in text.split(",") if name])
 USER: Final = option("-u --user NAME", "Only jobs of this user.", default="")
 ME: Final = option("--me", "Only your own jobs.")
 

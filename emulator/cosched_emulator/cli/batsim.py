@@ -10,7 +10,8 @@ import click
 from cosched_emulator import offered
 from cosched_emulator.cli.scenario_options import A_FILE, SCENARIO, overrides
 from cosched_terminal.commands import argument, command, option
-from cosched_terminal.console import align, say, warn
+from cosched_terminal.console import say, warn
+from cosched_terminal.tables import align
 
 _TITLES: Final = {
     "Batsim's own": "workloads platform master_host mmax sharing dynamic acknowledged forward_profiles tell_run_times events"
@@ -19,7 +20,7 @@ _TITLES: Final = {
 
 
 # Over 50 lines: one parameter for each option.
-@command(titles=_TITLES)
+@command(titles=_TITLES, prints="result")
 def batsim(
     scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
     endpoint: str = option(
@@ -104,4 +105,4 @@ def batsim(
     if as_json:
         say(json.dumps(figures, indent=2))
     else:
-        say("\n".join(align(list(figures.items()), (1,))))
+        say("\n".join(align(list(figures.items()), (1,), head=False)))

@@ -12,7 +12,7 @@ from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import say
 
 
-@command()
+@command(prints="text")
 def explain(
     job: int = argument(kind=click.IntRange(min=0)),
     trace: str = option("--trace FILE", "The decision trace of the run.", A_FILE),

@@ -13,10 +13,12 @@ from cosched_emulator.cli.asking import (
     JOBS,
     ME,
     MOST_NAMED,
+    NAMES,
     SECONDS,
     USER,
     Caller,
     Named,
+    Selected,
     ask,
     ask_for_change,
     connect,
@@ -29,21 +31,24 @@ from cosched_emulator.cli.job_options import JobCommand, ignored_names, ignored_
 from cosched_emulator.cli.user_tables import (
     history_table,
     job_label,
+    job_states,
     job_text,
     queue_table,
     rows_of,
+    selected,
     start_table,
     start_text,
     why_text,
 )
 from cosched_emulator.errors import EmulatorError
-from cosched_terminal.commands import argument, option, several
+from cosched_terminal.commands import Reader, argument, option, several
 from cosched_terminal.console import ProgressLine, say
 
 if TYPE_CHECKING:
     from cosched_emulator.users.client import ManagerConnection
     from cosched_emulator.users.requests import SubmitJob, Target
 
+_STATES: Final = Reader(job_states)
 JOB: Final = several([*job_options(), *ignored_options()])
 
 
@@ -154,29 +159,36 @@ def release(*, jobs: Named = JOBS, caller: Caller) -> None:
     ask_for_change(caller, ReleaseJobs(targets_of(jobs)), "job")
 
 
-@user_command()
+@user_command(prints="repeated")
 def queue(
     *,
     expand: bool = option("-r --array", "Print one line per task of an array, also for pending tasks."),
     start: bool = option("--start", "List when pending jobs are expected to start, in what range, and where."),
     user: str = USER,
     me: bool = ME,
+    states: Selected = option(
+        "-t --states LIST", "Only jobs in these states: PENDING or PD, RUNNING or R ...", _STATES
+    ),
+    names: Selected = option("-n --name LIST", "Only jobs of these names; * stands for any letters.", NAMES),
+    partitions: Selected = option("-p --partition LIST", "Only jobs of these partitions.", NAMES),
     caller: Caller,
 ) -> None:
     """List running and pending jobs, the jobs co-located with them, and their measured slowdown.
 
     \b
     Examples:
-      cosched-emulator queue --me
+      cosched-emulator queue --me --states PD
       cosched-emulator queue --start
+      cosched-emulator queue -o jobid,name,state,reason --sort=-priority -i 5
     """
     from cosched_emulator.users.requests import ListJobs, ListStarts
 
     whose = user_name(caller, user, me=me)
     result = ask(caller, ListJobs(whose))
+    rows = selected(rows_of(result), {"state": states, "name": names, "partitions": partitions})
     if start:
         told = ask(caller, ListStarts(whose))
-        pending = {row["job_id"]: row for row in rows_of(result) if row["start_s"] is None}
+        pending = {row["job_id"]: row for row in rows if row["start_s"] is None}
         rows = [
             {**pending[each["job_id"]], **_reason_first(each, pending)}
             for each in rows_of(told)
@@ -184,7 +196,6 @@ def queue(
         ]
         show(caller, {**told, "jobs": rows}, lambda: start_table(told, rows))
         return
-    rows = rows_of(result)
     show(caller, {"now_s": result["now_s"], "jobs": rows}, lambda: queue_table(rows, expand=expand))
 
 
@@ -197,7 +208,7 @@ def _reason_first(told: Mapping[str, Any], pending: Mapping[int, Mapping[str, An
     return {**told, "reason": told["reason"] if asked else row["reason"]}
 
 
-@user_command()
+@user_command(prints="text")
 def why(*, jobs: Named = JOBS, caller: Caller) -> None:
     """Say why jobs do not run, and when they will.
 
@@ -239,7 +250,7 @@ def _estimates(caller: Caller) -> Mapping[str, Any]:
     return {"age_s": None, "draws": 0, "trouble": answer.text}
 
 
-@user_command()
+@user_command(prints="text")
 def job(*, jobs: Named = JOBS, caller: Caller) -> None:
     """Show all details of jobs, also of jobs that have ended.
 
@@ -306,7 +317,7 @@ def check_success(rows: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-@user_command()
+@user_command(prints="tables")
 def history(
     *,
     user: str = USER,

@@ -12,8 +12,9 @@ import click
 from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
 from cosched_terminal.commands import argument, command, option
-from cosched_terminal.console import align, say
+from cosched_terminal.console import say
 from cosched_terminal.help_text import Group
+from cosched_terminal.tables import align
 
 _EXAMPLES = """\b
 Example, a manager, one scheduler, one user:
@@ -105,4 +106,4 @@ def list_keys(folder: str = FOLDER, as_json: bool = option("--json", "Machine-re
         rows = [{"role": role, "name": name, "key": key} for role, name, key in members]
         say(json.dumps({"manager": keyring.public.decode("ascii"), "members": rows}, indent=2))
         return
-    say("\n".join(align([("manager", "", keyring.public.decode("ascii")), *members], ())))
+    say("\n".join(align([("manager", "", keyring.public.decode("ascii")), *members], (), head=False)))

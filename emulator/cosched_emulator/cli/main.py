@@ -26,6 +26,10 @@ COMMANDS: Final = {
         "workload": ("workload", "Look at workloads, generate and import them."),
         "presets": ("presets", "List the shapes of nodes that ship with cosched."),
     },
+    "Shell": {
+        "completion": ("presets",
+            "Print what SHELL reads at its start, so that it completes commands, options and values of all three programs."),
+    },
     "Results": {
         "compare": ("results", "Compare the figures of several runs, one column per RUN_DIR."),
         "classes": ("results", "Compare short, medium and long jobs, one column per RUN_DIR."),
@@ -55,9 +59,9 @@ COMMANDS: Final = {
         "drain": ("nodes", "Start no more jobs on nodes: 3, 0-3,7."),
         "resume": ("nodes", "Put drained or failed nodes back into service."),
         "status": ("nodes", "Show the state of the manager and its scheduler."),
+        "config": ("nodes", "Show the settings of the manager's scenario; with NAME only those whose names begin so."),
         "top": ("nodes",
-            "Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, "
-            "arrows scroll and choose a node."),
+            "Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, ? shows the keys."),
     },
 }  # fmt: skip
 

@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 
-from cosched_emulator.cli.asking import NODES, SECONDS, Caller, Words, ask, ask_for_change, connect, show, user_command
-from cosched_emulator.cli.user_tables import long_node_table, node_table, rows_of, status_text
-from cosched_terminal.commands import option
+from cosched_emulator.cli.asking import (
+    NAMES,
+    NODES,
+    SECONDS,
+    Caller,
+    Selected,
+    Words,
+    ask,
+    ask_for_change,
+    connect,
+    show,
+    user_command,
+)
+from cosched_emulator.cli.user_tables import (
+    config_table,
+    long_node_table,
+    node_states,
+    node_table,
+    rows_of,
+    selected,
+    status_text,
+)
+from cosched_emulator.users.idset import read_idset
+from cosched_terminal.commands import Reader, argument, option
+
+_STATES: Final = Reader(node_states)
+_IDSET: Final = Reader(lambda text: [*read_idset(text)])
 
 
-@user_command()
-def nodes(*, one_by_one: bool = option("-l --long", "Print one line per node, with its jobs."), caller: Caller) -> None:
+@user_command(prints="repeated")
+def nodes(
+    *,
+    one_by_one: bool = option("-l --long", "Print one line per node, with its jobs."),
+    numbers: list[int] | None = option("-n --nodes LIST", "Only these nodes: 3, 0-3,7.", _IDSET),
+    states: Selected = option("-t --states LIST", "Only nodes in these states, such as DOWN,DRAINED.", _STATES),
+    partitions: Selected = option("-p --partition LIST", "Only nodes of these partitions.", NAMES),
+    caller: Caller,
+) -> None:
     """List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.
 
     \b
-    Example:
+    Examples:
       cosched-emulator nodes --long
+      cosched-emulator nodes --states DOWN,DRAINED -o nodelist,reason
     """
     from cosched_emulator.users.requests import ListNodes
 
     result = ask(caller, ListNodes())
-    rows = rows_of(result)
+    rows = selected(rows_of(result), {"state": states, "partitions": partitions})
+    if numbers is not None:
+        rows = [row for row in rows if row["node"] in set(numbers)]
     table = long_node_table if one_by_one else node_table
     show(caller, {"now_s": result["now_s"], "nodes": rows}, lambda: table(rows))
 
@@ -60,7 +96,7 @@ def _numbers(words: Words) -> tuple[int, ...]:
     return tuple(dict.fromkeys([node for word in words for node in word]))
 
 
-@user_command()
+@user_command(prints="text")
 def status(*, caller: Caller) -> None:
     """Show the state of the manager and its scheduler.
 
@@ -74,6 +110,24 @@ def status(*, caller: Caller) -> None:
     show(caller, result, lambda: status_text(result))
 
 
+@user_command(prints="tables")
+def config(
+    *,
+    name: str | None = argument("[NAME]"),
+    caller: Caller,
+) -> None:
+    """Show the settings of the manager's scenario; with NAME only those whose names begin so.
+
+    \b
+    Example:
+      cosched-emulator config clock
+    """
+    from cosched_emulator.users.requests import ShowConfig
+
+    result = ask(caller, ShowConfig())
+    show(caller, result, lambda: config_table(result["config"], name or ""))
+
+
 @user_command()
 def top(
     *,
@@ -82,7 +136,7 @@ def top(
     most: int = option("--most N", "Most jobs to show.", click.IntRange(1, 10_000), 200),
     caller: Caller,
 ) -> None:
-    """Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, arrows scroll and choose a node.
+    """Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, ? shows the keys.
 
     \b
     Example:

@@ -1,15 +1,16 @@
-"""The command ``presets``."""
+"""The commands ``presets`` and ``completion``."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 
-from cosched_terminal.commands import command, option
+from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import say
+from cosched_terminal.tables import align
 
 
-@command()
+@command(prints="tables")
 def presets(as_json: bool = option("--json", "Machine-readable output.")) -> None:
     """List the shapes of nodes that ship with cosched.
 
@@ -23,7 +24,24 @@ def presets(as_json: bool = option("--json", "Machine-readable output.")) -> Non
     if as_json:
         say(json.dumps([{**asdict(shape), "threads": shape.threads} for shape in shapes], indent=2))
         return
+    rows = [("SHAPE", "SOCKETS x CORES x THREADS", "MEMORY_MIB", "MEMORY_MB/S")]
     for shape in shapes:
-        rates = f"{shape.memory_bandwidth_mbs} MB/s memory" if shape.memory_bandwidth_mbs else "bandwidth unlimited"
-        layout = f"{shape.sockets} x {shape.cores_per_socket} cores x {shape.threads_per_core} threads"
-        say(f"{shape.name:<18}{layout:<28}{shape.memory_mb:>9} MiB  {rates}")
+        layout = f"{shape.sockets} x {shape.cores_per_socket} x {shape.threads_per_core}"
+        bandwidth = f"{shape.memory_bandwidth_mbs}" if shape.memory_bandwidth_mbs else "unlimited"
+        rows.append((shape.name, layout, str(shape.memory_mb), bandwidth))
+    say("\n".join(align(rows, (2, 3))))
+
+
+@command()
+def completion(shell: str = argument(kind=("bash", "zsh", "fish"))) -> None:
+    """Print what SHELL reads at its start, so that it completes commands, options and values of all three programs.
+
+    \b
+    Example, for fish:
+      cosched-emulator completion fish | source
+    For bash in ~/.bashrc, or zsh in ~/.zshrc:
+      eval "$(cosched-emulator completion bash)"
+    """
+    from cosched_terminal.completion import script_of
+
+    say(script_of(shell))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from cosched_emulator.cli.completing import RUNS_AND_STUDIES
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, say
 
@@ -13,7 +14,7 @@ from cosched_terminal.console import progress_bar, say
 # Over 50 lines: one parameter for each option.
 @command()
 def report(
-    folders: tuple[Path, ...] = argument("RUN|STUDY..."),
+    folders: tuple[Path, ...] = argument("RUN|STUDY...", shell_complete=RUNS_AND_STUDIES),
     out: Path = option("-o --out FILE", "The file to write: FILE.html."),
     form: str = option("--format", "A page; or one run as trace events.", ("html", "trace"), "html"),
     title: str = option("--title", "Title of the page.", default=""),

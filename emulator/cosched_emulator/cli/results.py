@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cosched_emulator import offered
+from cosched_emulator.cli.completing import RUNS
 from cosched_emulator.errors import ConfigurationError
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import say
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from cosched_emulator.results.files.run_reader import StoredRun
     from cosched_emulator.results.harm import LoserClasses, Outcomes
 
-RUN_DIRS: Final = argument("RUN_DIR...")
+RUN_DIRS: Final = argument("RUN_DIR...", shell_complete=RUNS)
 POPULATION: Final = option(
     "--jobs",
     "Jobs whose waits and slowdowns count: those that completed, or all that ran.",
@@ -42,7 +43,7 @@ DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
 }
 
 
-@command()
+@command(prints="tables")
 def compare(
     run_dirs: tuple[Path, ...] = RUN_DIRS,
     population: str = POPULATION,
@@ -92,7 +93,7 @@ def compare(
 
 
 # Over 50 lines: one parameter for each option.
-@command()
+@command(prints="tables")
 def classes(
     run_dirs: tuple[Path, ...] = RUN_DIRS,
     short_s: int = SHORT_S,
@@ -274,12 +275,13 @@ def _series(
     ]
 
 
-@command()
+@command(prints="tables")
 def losers(
-    run_dir: Path = argument("RUN_DIR"),
+    run_dir: Path = argument("RUN_DIR", shell_complete=RUNS),
     baselines: tuple[Path, ...] = option(
         "--baseline DIR",
         "Run of the same jobs; further ones are the first with slightly shaken run times.",
+        shell_complete=RUNS,
         required=True,
     ),
     most: int = option("--jobs N", "Losers to list.", click.IntRange(min=0), 10),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cosched_emulator import offered
+from cosched_emulator.cli.completing import SHAPES
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_terminal.commands import Reader, option, several
 from cosched_terminal.help_text import entitle
@@ -44,7 +45,7 @@ A_FILE: Final = Reader(_name_of_file)
 _ABOVE_ZERO, _FROM_ZERO = _Amount(0, 1e9, min_open=True), _Amount(0, 1e9)
 
 
-def sets(key: str, words: str, text: str, kind: Kind = str, *, factor: int = 1) -> Any:
+def sets(key: str, words: str, text: str, kind: Kind = str, *, factor: int = 1, **settings: Any) -> Any:
     """Return the option that sets ``key``, SECTION.KEY of a scenario, to ``factor`` times its value, as a command's parameter.
 
     What the key means, its type and its bounds stand in `scenario.sections` and `scenario.schema`.
@@ -54,7 +55,7 @@ def sets(key: str, words: str, text: str, kind: Kind = str, *, factor: int = 1) 
     PLACES[name] = (section, place)
     if factor != 1:
         FACTORS[name] = factor
-    return option(words, text, kind).parameter(name, bool | None if kind is bool else str | None)
+    return option(words, text, kind, **settings).parameter(name, bool | None if kind is bool else str | None)
 
 
 # The title of a group in the help -> its options.
@@ -97,7 +98,8 @@ _GROUPS: Final = {
         sets("cluster.nodes", "--nodes N", f"Nodes.  [default: the log's machine, or {offered.NODES}]", click.IntRange(min=1)),
         sets("cluster.processors", "--processors N", "Instead of --nodes: cores in all.", click.IntRange(min=1)),
         sets("cluster.cores", "--cores C", "Cores of a node, instead of the shape's.", click.IntRange(min=1)),
-        sets("cluster.preset", "--node SHAPE", f"Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: {offered.SHAPE}]"),
+        sets("cluster.preset", "--node SHAPE", f"Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: {offered.SHAPE}]",
+            shell_complete=SHAPES),
         sets("cluster.file", "--machine FILE", "Nodes: a TOML file of [[nodes]], instead of these options.", A_FILE),
         sets("cluster.memory_mb", "--memory-gb GB", "Memory of a node.", _ABOVE_ZERO, factor=1024),
         sets("cluster.memory_bandwidth_mbs", "--bandwidth-gbs N", "GB/s of a node's memory; 0: no limit.", _FROM_ZERO, factor=1000),

@@ -11,13 +11,14 @@ from typing import Any
 import click
 
 from cosched_emulator import offered
+from cosched_emulator.cli.completing import POLICIES, SETTINGS
 from cosched_emulator.cli.scenario_options import A_FILE, DB, FAULTS, SCENARIO, overrides
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, warn
 
 
 # Over 50 lines: one parameter for each option.
-@command()
+@command(prints="result")
 def simulate(
     scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
     options: dict[str, Any] = SCENARIO,
@@ -25,8 +26,11 @@ def simulate(
         "--policy",
         "Preset, FILE.toml, installed policy or MODULE:CLASS; replay, replay-guests: a log's own starts."
         "  [default: the scenario's, else easy]",
+        shell_complete=POLICIES,
     ),
-    assignments: tuple[str, ...] = option("--set KEY=VALUE", "Change one setting of the policy; may be repeated."),
+    assignments: tuple[str, ...] = option(
+        "--set KEY=VALUE", "Change one setting of the policy; may be repeated.", shell_complete=SETTINGS
+    ),
     link: str = option(
         "--link",
         "Scheduler in this process, behind the codec, or in a process of its own.",

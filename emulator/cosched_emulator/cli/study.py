@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cosched_emulator.cli.completing import STUDIES
 from cosched_emulator.studies.axes import DRAWN
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, say, warn
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from cosched_emulator.studies.study_folder import StudyFolder
     from cosched_emulator.studies.text import FailedAlike
 
-FOLDER: Final = argument("DIR")
+FOLDER: Final = argument("DIR", shell_complete=STUDIES)
 AS_JSON: Final = option("--json", "Machine-readable output.")
 LEVEL: Final = option(
     "--level", "Probability that an interval covers the true value.", click.FloatRange(0.5, 0.9999), 0.95
@@ -42,7 +43,7 @@ def study() -> None:
 
 
 # Over 50 lines: one parameter for each option.
-@command(study)
+@command(study, prints="result")
 def run(
     experiment: str = argument("EXPERIMENT.toml", click.Path()),
     out: Path = option("--out DIR", "Folder of the study, new or resumed."),
@@ -105,7 +106,7 @@ def run(
         click.get_current_context().exit(1)
 
 
-@command(study)
+@command(study, prints="text")
 def status(folder: Path = FOLDER, as_json: bool = AS_JSON) -> None:
     """Tell what is done of a study, what failed, and whether it is running.
 
@@ -144,7 +145,7 @@ def status(folder: Path = FOLDER, as_json: bool = AS_JSON) -> None:
         say(f"failed: {alike}: {failure.text}")
 
 
-@command(study)
+@command(study, prints="tables")
 def table(
     folder: Path = FOLDER,
     figures: tuple[str, ...] = option("--figure COLUMN", "A column of results.csv; may be repeated."),

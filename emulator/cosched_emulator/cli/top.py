@@ -11,13 +11,28 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cosched_emulator.cli.top_frame import ALIKE, BOLD, CHOSEN, DIM, ONE, OUT, PLAIN, SHARED, Line, Look, frame
+from cosched_emulator.cli.top_frame import (
+    ALIKE,
+    BOLD,
+    CHOSEN,
+    DIM,
+    KEYS_LINE,
+    ONE,
+    OUT,
+    PLAIN,
+    SHARED,
+    Line,
+    Look,
+    frame,
+    help_lines,
+)
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.client import ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview
 
 _SLICE_S: Final = 0.05  # longest time between two checks for keys
 _PAGE: Final = 10
+_LOW: Final = 8  # lines of a window that has none for the keys
 # Style -> attribute without colours, and colour.
 _STYLES: Final[Mapping[str, tuple[int, int]]] = {
     PLAIN: (curses.A_NORMAL, -1),
@@ -72,6 +87,7 @@ class _Top:
         self._window = window
         self._connection = connection
         self._look = Look()
+        self._helps = False
         self._overview: Mapping[str, Any] | None = None
         self._trouble = f"asking the manager at {connection.endpoint} ..."
         self._styles = _styles()
@@ -115,6 +131,8 @@ class _Top:
         match key:
             case 0x71 | 0x51:  # q, Q
                 raise _Quit
+            case 0x3F:  # ?
+                self._helps = not self._helps
             case curses.KEY_UP | 0x6B:  # k
                 scroll -= 1
             case curses.KEY_DOWN | 0x6A:  # j
@@ -146,9 +164,14 @@ class _Top:
 
     def _draw(self) -> None:
         height, width = self._window.getmaxyx()
+        room = height - 1 if height > _LOW else height
         lines: list[Line] = [[(self._trouble, OUT)]]
-        if self._overview is not None:
-            lines = frame(self._overview, self._look, width, height, self._trouble)
+        if self._helps:
+            lines = help_lines(width)
+        elif self._overview is not None:
+            lines = frame(self._overview, self._look, width, room, self._trouble)
+        if room < height:
+            lines = [*lines[:room], *[[] for _ in range(room - len(lines))], [(KEYS_LINE, DIM)]]
         self._window.erase()
         for y, line in enumerate(lines[:height]):
             x = 0

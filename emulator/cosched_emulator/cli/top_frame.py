@@ -20,6 +20,7 @@ from cosched_emulator.cli.user_tables import (
 )
 from cosched_emulator.users.idset import read_idset
 from cosched_terminal.console import printable
+from cosched_terminal.tables import wrapped
 
 # Lines of `top`: each is a list of (text, style); the terminal code maps each style to its colours.
 
@@ -136,6 +137,31 @@ SILENT_S: Final = 2.0  # a scheduler that owes an answer for longer is shown as 
 _BAR: Final = 20
 _WIDEST_MATRIX: Final = 1_000  # columns of text
 LEGEND: Final = ". idle, 1-9 jobs there, d drained, x down"
+
+
+# The keys, as the last line has them, and what they do, as the help has it.
+KEYS_LINE: Final = "q quit   ? keys   up, down: queue   left, right: nodes"
+_HELP: Final = (
+    ("q", "quit"),
+    ("?", "this help, and back"),
+    ("up, down, k, j", "scroll the queue by a line"),
+    ("PgUp, PgDn", "by ten lines"),
+    ("Home, End", "to its beginning, its end"),
+    ("left, right, h, l", "choose a node: its jobs stand below the map, the other nodes of these jobs are marked"),
+    ("map of nodes", LEGEND),
+    ("slots", "> it is that slot's turn, + its partner, * only a guest of it runs"),
+    ("columns", "those that matter least are left out where the window is narrow; queue --wide has all"),
+)
+
+
+def help_lines(width: int) -> list[Line]:
+    """Return what the keys and marks mean."""
+    wide = max(len(keys) for keys, _ in _HELP) + 2
+    lines: list[Line] = [[("Keys and marks", BOLD)], []]
+    for keys, text in _HELP:
+        for number, part in enumerate(wrapped(text, max(20, width - wide))):
+            lines.append([(f"{'' if number else keys:<{wide}}{part}", PLAIN)])
+    return [_cut(line, width) for line in lines]
 
 
 class Look(NamedTuple):

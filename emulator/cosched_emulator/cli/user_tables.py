@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
 from cosched_hwmodel.units import MIB, amounts_text
-from cosched_terminal.console import align, printable
+from cosched_terminal.console import printable
+from cosched_terminal.tables import CYAN, GREEN, RED, YELLOW, align
 
 Row = Mapping[str, Any]
 SHORT_STATES: Final[Mapping[str, str]] = {
     "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "FAILED": "F", "TIMEOUT": "TO", "CANCELLED": "CA",
     "NODE_FAIL": "NF", "REJECTED": "RJ",
 }  # fmt: skip
+_NODE_STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
 UNKNOWN: Final = "-"
 UNLIMITED: Final = "UNLIMITED"
 _WIDEST: Final = 32  # characters of a name
@@ -38,6 +41,34 @@ def clock_text(seconds: float | None, unknown: str = UNKNOWN) -> str:
     return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
 
 
+def selected(rows: Iterable[Row], wanted: Mapping[str, Collection[str] | None]) -> list[Row]:
+    """Return the rows whose field is one of the wanted values (patterns with ``*``), or a list with one; None wants all."""
+    asked = [(key, patterns) for key, patterns in wanted.items() if patterns is not None]
+    return [row for row in rows if all(_matches(row.get(key), patterns) for key, patterns in asked)]
+
+
+def _matches(value: Any, patterns: Collection[str]) -> bool:
+    values = value if isinstance(value, list | tuple) else [value or ""]
+    return any(fnmatchcase(str(each), pattern) for each in values for pattern in patterns)
+
+
+def job_states(text: str) -> list[str]:
+    """Return the whole names of states of jobs, of whole or short ones in any case."""
+    whole = {short: state for state, short in SHORT_STATES.items()}
+    return _known([whole.get(name, name) for name in text.upper().split(",")], SHORT_STATES)
+
+
+def node_states(text: str) -> list[str]:
+    """Return states of nodes, of names in any case."""
+    return _known(text.upper().split(","), _NODE_STATES)
+
+
+def _known(states: list[str], known: Collection[str]) -> list[str]:
+    if not {*states} <= {*known}:
+        raise ValueError(f"some of {', '.join(known)}")
+    return states
+
+
 def job_label(row: Row) -> str:
     """Return the label of a job: its number, or array and task."""
     if row.get("array_id") is None:
@@ -45,10 +76,23 @@ def job_label(row: Row) -> str:
     return f"{row['array_id']}_{row['array_index']}"
 
 
-def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str] = frozenset()) -> str:
-    """Return an aligned table without lines; the columns named in ``right`` are right-aligned."""
-    lines = [heads, *rows]
-    return "\n".join(align(lines, [column for column, head in enumerate(heads) if head in right])) + "\n"
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str], **shown: Any) -> str:
+    """Return an aligned table without lines; the columns named in ``right`` are right-aligned; ``shown``: further ones of `align`."""
+    places = [column for column, head in enumerate(heads) if head in right]
+    return "\n".join(align([heads, *rows], places, **{"later": _LATER, "colours": STATE_COLOURS, **shown})) + "\n"
+
+
+# What a narrow terminal leaves out, in this order, and the colours of states.
+_LATER: Final = (
+    "LICENSES", "PRIORITY", "ACCOUNT", "QOS", "STARTS", "SUBMIT", "CPU", "SLOT", "TO", "FROM", "GRES", "PARTITION", "PARTITIONS",
+    "MEMORY_MIB", "TIME_LIMIT", "SHARES_WITH", "SLOWDOWN", "SLOWED", "WAIT", "START", "USER", "END",
+)  # fmt: skip
+STATE_COLOURS: Final = {
+    **dict.fromkeys(("RUNNING", "R", "COMPLETED", "CD", "MIXED", "ALLOCATED"), GREEN),
+    **dict.fromkeys(("PENDING", "PD", "SUSPENDED", "S", "DRAINING", "DRAINED"), YELLOW),
+    **dict.fromkeys(("FAILED", "F", "TIMEOUT", "TO", "NODE_FAIL", "NF", "REJECTED", "RJ", "DOWN"), RED),
+    **dict.fromkeys(("CANCELLED", "CA", "IDLE"), CYAN),
+}
 
 
 # The cells of tables of jobs, by the heads of their columns: texts, then numbers, which are right-aligned.
@@ -103,6 +147,7 @@ _NUMBERS: Final[Mapping[str, _Cell]] = {
     "END": _clock("end_s"),
     "ELAPSED": _clock("elapsed_s"),
     "WAIT": _clock("wait_s"),
+    "PROCESSES": _number("processes"),
     "STARTS": _number("starts"),
 }
 # Where any job has it.
@@ -122,9 +167,16 @@ def _cells(heads: Sequence[str], rows: Iterable[Row]) -> list[list[str]]:
     return [[cell(row) for cell in cells] for row in rows]
 
 
+# Columns of the queue that are shown on demand, beside those that no job has a value in.
+_SPARE: Final = ("STATE", "PROCESSES", "SUBMIT", "START", "NODELIST", "REASON")
+
+
 def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
     """Return the queue; pending tasks of one array share one line, unless expanded."""
-    return text_table(queue_heads(rows), queue_lines(rows, expand=expand), NUMBERS)
+    usual = queue_heads(rows)
+    spare = [*[head for head in _ASKED if head not in usual], *_SPARE]
+    heads = (*usual[:-1], *spare, usual[-1])
+    return text_table(heads, _cells(heads, rows if expand else _group_tasks(rows)), NUMBERS, spare=spare)
 
 
 def _asked_heads(rows: Sequence[Row]) -> list[str]:
@@ -151,7 +203,8 @@ _START_HEADS: Final = ("JOBID", "NAME", "USER", "NODES", "START", "FROM", "TO", 
 
 def start_table(told: Row, rows: Iterable[Row]) -> str:
     """Return when pending jobs are expected to start, on the manager's clock, and how old and how good that is."""
-    return _job_table(_START_HEADS, rows) + basis_text(told) + "\n"
+    later = ("NODELIST", "NODES", "USER", "FROM", "TO", "NAME")
+    return text_table(_START_HEADS, _cells(_START_HEADS, rows), NUMBERS, later=later) + basis_text(told) + "\n"
 
 
 def start_text(told: Row) -> str:
@@ -285,9 +338,7 @@ def history_table(rows: Sequence[Row]) -> str:
 def job_text(row: Row) -> str:
     """Return the details of one job, one line per field."""
     told = {"job": job_label(row), **row}
-    lines = [
-        f"{_words(key):<22} {_value(key, value)}" for key, value in told.items() if value is not None and value != ""
-    ]
+    lines = [f"{_words(key):<22} {_value(key, value)}" for key, value in told.items()]
     return "\n".join(printable(line) for line in lines) + "\n"
 
 
@@ -307,6 +358,24 @@ def _status_lines(status: Mapping[str, Any], prefix: str) -> list[str]:
         else:
             lines.append(f"{prefix + _words(key):<28} {_value(key, value)}")
     return lines
+
+
+def config_table(config: Mapping[str, Any], begin: str) -> str:
+    """Return the settings whose names begin so, a line each."""
+    return text_table(("SETTING", "VALUE"), [each for each in _settings("", config) if each[0].startswith(begin)], ())
+
+
+def _settings(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield names of settings, with the names of their tables in front and the number in a list, and values."""
+    if isinstance(value, Mapping):
+        inner = [*value.items()]
+    elif isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
+        inner = [(str(place), each) for place, each in enumerate(value)]
+    else:
+        yield name, _value("", value)
+        return
+    for key, each in inner:
+        yield from _settings(f"{name}.{key}" if name else key, each)
 
 
 def _words(key: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cosched_emulator.cli.completing import POLICIES, SETTINGS
 from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, some_of_scenario
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, say, warn
@@ -29,16 +30,20 @@ STUDY, LOG = "study", "log"  # folders in that of the answer
 
 
 # Over 50 lines: one parameter for each option.
-@command()
+@command(prints="result")
 def whatif(
     site: str | None = argument("[SITE.toml]", click.Path()),
     options: dict[str, Any] = OF_SITE,
     sacct: str | None = option("--sacct FILE", "Instead of a log: a dump of Slurm's accounting.", A_FILE),
     as_submitted: bool = AS_SUBMITTED,
     policy: str | None = option(
-        "--policy", "The present policy.  [default: the site's, else easy on nodes that each job has alone]"
+        "--policy",
+        "The present policy.  [default: the site's, else easy on nodes that each job has alone]",
+        shell_complete=POLICIES,
     ),
-    assignments: tuple[str, ...] = option("--set KEY=VALUE", "A setting of it; may be repeated."),
+    assignments: tuple[str, ...] = option(
+        "--set KEY=VALUE", "A setting of it; may be repeated.", shell_complete=SETTINGS
+    ),
     window_count: int | None = option("--window-count N", "Windows of the log.  [default: 10]", click.IntRange(min=1)),
     window_jobs: int | None = option(
         "--window-jobs N", "Jobs of each, at most.  [default: 3000]", click.IntRange(min=10)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from cosched_emulator import offered
+from cosched_emulator.cli.completing import POLICIES, SETTINGS, SHAPES
 from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, sets, some_of_scenario
 from cosched_terminal.commands import argument, command, given_options, option, several
 from cosched_terminal.console import progress_bar, say, warn
@@ -85,7 +86,9 @@ class MachineOptions(NamedTuple):
     """The options that describe a machine, as an alternative to ``--processors``."""
 
     nodes: int | None = option("--nodes N", f"Machine: how many nodes.  [default: {offered.NODES}]", _POSITIVE)
-    preset: str | None = option("--node SHAPE", "Machine: its nodes, of `presets` or SOCKETSxCORESxTHREADS.")
+    preset: str | None = option(
+        "--node SHAPE", "Machine: its nodes, of `presets` or SOCKETSxCORESxTHREADS.", shell_complete=SHAPES
+    )
     file: str | None = option("--machine FILE", "Machine: a TOML file of [[nodes]].", A_FILE)
 
 
@@ -110,6 +113,7 @@ class MachineSize(NamedTuple):
         "Of a file": "first jobs skip_bad_rows as_logged",
         "What is drawn": "characteristics annotations self_slowdowns grow seed",
     },
+    prints="tables",
 )
 def describe(
     *,
@@ -324,12 +328,16 @@ def import_log(
         say(line)
 
 
-@command(workload, epilog=_VALIDATE_EXAMPLES)
+@command(workload, epilog=_VALIDATE_EXAMPLES, prints="result")
 def validate(
     site: str = argument("LOG.swf|SITE.toml", click.Path()),
     options: dict[str, Any] = OF_RUN,
-    policy: str | None = option("--policy", "The present policy.  [default: the site's, else easy]"),
-    assignments: tuple[str, ...] = option("--set KEY=VALUE", "A setting of it; may be repeated."),
+    policy: str | None = option(
+        "--policy", "The present policy.  [default: the site's, else easy]", shell_complete=POLICIES
+    ),
+    assignments: tuple[str, ...] = option(
+        "--set KEY=VALUE", "A setting of it; may be repeated.", shell_complete=SETTINGS
+    ),
     infer: Path | None = option("--infer DIR", "Try what the log suggests; write the site with what comes nearer."),
     as_json: bool = option("--json", "Print JSON: all classes of jobs, too."),
 ) -> None:

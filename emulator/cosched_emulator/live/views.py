@@ -6,6 +6,7 @@ costs a third of a list of maps.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -32,6 +33,7 @@ from cosched_emulator.users.requests import (
     ListStarts,
     Refused,
     Request,
+    ShowConfig,
     ShowJobs,
     ShowOverview,
     ShowStatus,
@@ -260,6 +262,9 @@ def _answer(
             return Done({"now_s": now_s, "jobs": [Fields(ended_job(row)) for row in accounting.history(user, most)]})
         case ShowStatus():
             return Done(_status(view, accounting, status))
+        case ShowConfig():
+            config = json.loads(accounting.meta.get("scenario", "{}"))
+            return Done({"now_s": now_s, "run": accounting.meta.get("run", ""), "config": config})
         case ShowOverview(most):
             overview = {"status": _status(view, accounting, status), "jobs": view.jobs("", most), "nodes": view.nodes()}
             if view.slots is not None:

@@ -8,7 +8,7 @@ from typing import Final, TextIO, TypeAlias
 
 from cosched_emulator.results.figures.comparison import NOTHING, number_texts, time_unit
 from cosched_emulator.results.harm import KILLED, Harm, HarmFigures, Loser
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 
 UNPAIRED_TEXTS: Final[Mapping[str, str]] = {  # by field of `Unpaired`
     "killed": "killed at the limit in the run, completed in the baseline",

@@ -10,7 +10,7 @@ from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.cell_run import Failure
 from cosched_emulator.studies.study_result import Row, SeedRows, StudyResult
 from cosched_emulator.users.idset import ranges_text
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 
 SHOWN: Final = (
     "states_COMPLETED",

@@ -216,6 +216,10 @@ class ShowStatus(NamedTuple):
     """Show the state of the manager and its scheduler."""
 
 
+class ShowConfig(NamedTuple):
+    """Show the settings of the manager: the answer is ``{"run": name, "config": {section: {key: value}}}``."""
+
+
 class ShowOverview(NamedTuple):
     """Return the content of a live display: status, the head of the queue, nodes, last decisions."""
 
@@ -226,7 +230,16 @@ JobChange: TypeAlias = CancelJobs | HoldJobs | ReleaseJobs
 NodeChange: TypeAlias = DrainNodes | ResumeNodes
 Change: TypeAlias = SubmitJob | JobChange | NodeChange  # the others are questions
 Request: TypeAlias = (
-    Change | ListJobs | ListStarts | EstimateStart | ListNodes | ShowJobs | ListHistory | ShowStatus | ShowOverview
+    Change
+    | ListJobs
+    | ListStarts
+    | EstimateStart
+    | ListNodes
+    | ShowJobs
+    | ListHistory
+    | ShowStatus
+    | ShowConfig
+    | ShowOverview
 )
 
 
@@ -267,6 +280,7 @@ _RECORDS: Final = (
     record(ShowJobs, "jobs"),
     record(ListHistory, "history"),
     record(ShowStatus, "status"),
+    record(ShowConfig, "config"),
     record(ShowOverview, "overview"),
 )
 _BY_TAG: Final[dict[str, Record]] = {each.tag: each for each in _RECORDS if each.tag is not None}

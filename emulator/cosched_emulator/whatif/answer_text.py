@@ -38,7 +38,8 @@ from cosched_emulator.whatif.answer_lead import (
 )
 from cosched_emulator.whatif.candidates import CHANGES, CONTENTIONS
 from cosched_emulator.whatif.told import is_assumed, missing_facts, site_name
-from cosched_terminal.console import align, printable
+from cosched_terminal.console import printable
+from cosched_terminal.tables import align
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
 _LISTED: Final = 5

@@ -19,7 +19,8 @@ from cosched_emulator.whatif.waits import recorded_of
 from cosched_emulator.whatif.warm import WholeRun
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
-from cosched_terminal.console import align, printable
+from cosched_terminal.console import printable
+from cosched_terminal.tables import align
 
 UNCHECKED: Final = "The log records no waits: how near the baseline comes to them cannot be checked."
 _CLASSES: Final = 4  # in the table of the terminal; JSON has all

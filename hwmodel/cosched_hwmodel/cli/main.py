@@ -48,7 +48,7 @@ def show(node: str = argument(), as_json: bool = AS_JSON) -> None:
     say("\n\n".join("\n".join(node_lines(shape, count)) for count, shape in classes))
 
 
-@command(cli)
+@command(cli, prints="result")
 def measure(
     out: str | None = option("--out FILE", "Write the node there as TOML, and the ratios of pairs beside it as CSV."),
     force: bool = option("--force", "Replace files that are there."),
@@ -98,7 +98,7 @@ def measure(
 
 
 # Over 50 lines: one parameter for each option.
-@command(cli)
+@command(cli, prints="tables")
 def predict(
     words: tuple[str, ...] = argument("NODE JOB..."),
     profiles: str | None = option(
@@ -153,7 +153,7 @@ def predict(
     say("\n".join(blame_lines(node, told)))
 
 
-@command(cli)
+@command(cli, prints="tables")
 def calibrate(
     table: str = argument(),
     method: Method | Literal["composite"] = option(

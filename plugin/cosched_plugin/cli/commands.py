@@ -12,14 +12,21 @@ import click
 
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
-from cosched_terminal.commands import argument, command, option
+from cosched_terminal.commands import Values, argument, command, option
 from cosched_terminal.console import Log, say
 
+POLICIES: Final = Values("cosched_plugin.listing:policies_begun", "file")
+SETTINGS: Final = Values("cosched_plugin.listing:settings_begun")
 POLICY: Final = option(
-    "--policy", "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS.", default="easy"
+    "--policy",
+    "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS.",
+    default="easy",
+    shell_complete=POLICIES,
 )
 SET: Final = option(
-    "--set KEY=VALUE", "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."
+    "--set KEY=VALUE",
+    "Change one setting of the policy, such as placement.threshold=1.25; may be repeated.",
+    shell_complete=SETTINGS,
 )
 TRACE: Final = option("--trace FILE", "Write a decision trace there: a new file of JSON lines.")
 SET_ASIDE: Final = option(
@@ -178,7 +185,7 @@ def batsim(
         sys.exit(code)
 
 
-@command()
+@command(prints="text")
 def status(
     endpoint: str = argument(),
     as_json: bool = option("--json", "Machine-readable output."),
@@ -197,7 +204,7 @@ def status(
     say(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
 
 
-@command()
+@command(prints="text")
 def policies(as_json: bool = option("--json", "Machine-readable output.")) -> None:
     """List the presets and the parts of policies.
 
@@ -213,7 +220,7 @@ def policies(as_json: bool = option("--json", "Machine-readable output.")) -> No
 
 @command()
 def check(
-    policy: str = argument(),
+    policy: str = argument(shell_complete=POLICIES),
     assignments: tuple[str, ...] = SET,
     models: tuple[str, ...] = CONTENTION,
     seed: int = option("--seed", "Seed of the random jobs.", default=1),

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, METRICS, QUIET, SET, SET_ASIDE, TRACE
+from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, METRICS, POLICIES, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
 from cosched_terminal.commands import command, given_options, option
 from cosched_terminal.console import Log, say
@@ -53,6 +53,7 @@ def slurm(
         "--policy",
         "As in `serve`; one that needs time slots or suspends to disk is refused. "
         "[default: easy; with --mode guests: guests, in Slurm's order and without a reservation]",
+        shell_complete=POLICIES,
     ),
     assignments: tuple[str, ...] = SET,
     models: tuple[str, ...] = CONTENTION,
@@ -192,7 +193,7 @@ def withdraw_all(
         raise click.ClickException(f"{failed} jobs could not be put back")
 
 
-@command(slurm)
+@command(slurm, prints="tables")
 def beliefs(
     sacct: str | None = option(
         "--sacct FILE", "What sacct wrote; without it and --since, print the command that does."

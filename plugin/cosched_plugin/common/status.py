@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, get_type_hints
 
 from cosched_hwmodel.units import SECOND_US
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 
 # The status of a process: counters, latencies of its answers, and further fields. Both programs use it.
 #
@@ -158,7 +158,7 @@ def status_lines(status: Mapping[str, Any]) -> list[str]:
             rows += [(f"{_words(key)} {inner}", _for_people(key, each)) for inner, each in value.items()]
         else:
             rows.append((_words(key), _for_people(key, value)))
-    return align(rows, ())
+    return align(rows, (), head=False)
 
 
 def _words(key: str) -> str:

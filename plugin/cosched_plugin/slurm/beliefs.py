@@ -19,7 +19,7 @@ from cosched_plugin.common.sacct_rows import TIME_FORMAT, Dump, SacctRow, sacct_
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.slurm.learning import runs_of
 from cosched_plugin.slurm.site_file import Site
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 from cosched_terminal.whole_file import whole_file
 
 WORSE: Final = "worse than believed"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
+from tests.emulator.cli.fake_manager import always, fake_manager
 from tests.processes import Ran
 
 from cosched_emulator.cli.main import main
+from cosched_emulator.users.requests import Refused, Request
 
 Run = Callable[..., Ran]
 
@@ -37,3 +40,11 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, end
         return Ran(ended.value.code, *capsys.readouterr())
 
     return run_it
+
+
+def asked(run: Run, endpoint: str, result: Mapping[str, Any] | Refused, *arguments: str) -> tuple[Request, Ran]:
+    """Return the only request of a command, and its result."""
+    with fake_manager(endpoint, always(result), stale=True) as manager:
+        ran = run(*arguments)
+    (request,) = manager.requests
+    return request, ran

@@ -33,6 +33,7 @@ from cosched_emulator.cli.top_frame import (
     Line,
     Look,
     frame,
+    help_lines,
     now_line,
     plain_frame,
 )
@@ -354,6 +355,25 @@ def test_top_follows_the_window_size_and_restores_the_terminal(endpoint: str) ->
         assert screen.ended() == 0
         assert screen.is_restored()
         screen.until(LEFT)
+
+
+def test_top_shows_its_keys_and_what_they_do(endpoint: str) -> None:
+    top = ("top", "--manager", endpoint, "--interval", "0.1")
+    with fake_manager(endpoint, answer), terminal(*top, columns=60, lines=24) as screen:
+        screen.until(rb"q quit   \? keys   up, down: queue   left, right: nodes.*last decisions")
+        screen.type(b"?")
+        screen.until(rb"Keys and marks.*scroll the queue by a line.*d drained, x down")
+        screen.type(b"?")
+        screen.until(rb"last decisions")
+        screen.type(b"q")
+        assert screen.ended() == 0
+
+
+def test_the_help_fits_any_window() -> None:
+    for width in (1, 20, 30, 60, 80, 200):
+        shown = texts(help_lines(width))
+        assert max(map(len, shown)) <= width
+    assert "choose a node" in " ".join(texts(help_lines(60)))
 
 
 def test_top_waits_for_a_manager_to_return(endpoint: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pwd
 import re
 import socket
 import sqlite3
@@ -16,8 +14,8 @@ from typing import Any
 
 import pytest
 from tests.commands import Commands, assert_one_line
-from tests.emulator.cli.conftest import Run
-from tests.emulator.cli.fake_manager import FakeManager, always, fake_manager, job_row, node_row, overview, table
+from tests.emulator.cli.conftest import Run, asked
+from tests.emulator.cli.fake_manager import FakeManager, always, fake_manager, job_row, node_row, overview
 from tests.emulator.submissions import submit_job
 from tests.processes import Ran, ended
 
@@ -33,9 +31,6 @@ from cosched_emulator.users.requests import (
     Done,
     DrainNodes,
     HoldJobs,
-    ListHistory,
-    ListJobs,
-    ListNodes,
     Refused,
     ReleaseJobs,
     Request,
@@ -50,14 +45,6 @@ from cosched_emulator.users.waiting import wait_for
 from cosched_plugin.protocol.messages import JobSpec
 
 QUICK = ("--timeout", "0.3")
-
-
-def asked(run: Run, endpoint: str, result: Mapping[str, Any] | Refused, *arguments: str) -> tuple[Request, Ran]:
-    """Return the only request of a command, and its result."""
-    with fake_manager(endpoint, always(result), stale=True) as manager:
-        ran = run(*arguments)
-    (request,) = manager.requests
-    return request, ran
 
 
 CHANGED: dict[str, Any] = {"changed": [1], "unchanged": []}
@@ -128,101 +115,6 @@ def test_changes_of_jobs_and_nodes_send_their_requests(run: Run, endpoint: str) 
     assert assert_one_line(ran, 1) == "job 1: it runs; job 2: it has ended"
     _, ran = asked(run, endpoint, {"changed": [], "unchanged": [[n, "no"] for n in range(30)]}, "resume", "0-29")
     assert assert_one_line(ran, 1).endswith("node 19: no; 10 more")
-
-
-def test_queue_prints_a_table(run: Run, endpoint: str) -> None:
-    rows = [
-        job_row(1, shares_with=[2], slowdown=1.234567),
-        job_row(2, state="SUSPENDED", node_list="[3-5]", nodes=3, shares_with=[1], limit_s=None),
-        *[
-            job_row(n, array_id=4, array_index=n - 4, state="PENDING", reason=why, node_list="", elapsed_s=0.0)
-            for n, why in ((4, "Resources"), (5, "Resources"), (6, "Resources"), (7, "JobHeldUser"), (9, "Resources"))
-        ],
-        job_row(10, name="x" * 99 + "\x1b[2J", user="", state="PENDING", reason="Depend\nency", node_list=""),
-    ]
-    result = {**table(rows), "now_s": 9.5, "left_out": 0}
-    request, ran = asked(run, endpoint, result, "queue")
-    assert request == ListJobs()
-    lines = [line.split() for line in ran.out.splitlines()]
-    assert lines == [
-        ["JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH", "SLOWDOWN", "NODELIST(REASON)"],
-        ["1", "job1", "ann", "R", "1:01:01", "1-01:00:00", "1", "2", "1.23", "3"],
-        ["2", "job2", "ann", "S", "1:01:01", "UNLIMITED", "3", "1", "-", "[3-5]"],
-        ["4_[0-2,5]", "job4", "ann", "PD", "0:00", "1-01:00:00", "1", "-", "-", "(Resources)"],
-        ["4_3", "job7", "ann", "PD", "0:00", "1-01:00:00", "1", "-", "-", "(JobHeldUser)"],
-        ["10", "x" * 31 + "+", "-", "PD", "1:01:01", "1-01:00:00", "1", "-", "-", "(Depend\\nency)"],
-    ]
-    assert (
-        len({line.index("NODELIST") if "NODELIST" in line else line.rindex(" ") + 1 for line in ran.out.splitlines()})
-        == 1
-    )
-    _, ran = asked(run, endpoint, result, "queue", "--array")
-    assert [line.split()[0] for line in ran.out.splitlines()][3:8] == ["4_0", "4_1", "4_2", "4_3", "4_5"]
-    _, ran = asked(run, endpoint, result, "queue", "--json")
-    assert json.loads(ran.out) == {"now_s": 9.5, "jobs": rows}
-    _, ran = asked(run, endpoint, {**table([]), "now_s": 9.5, "left_out": 0}, "queue")
-    assert ran.out.count("\n") == 1
-    assert asked(run, endpoint, result, "queue", "-u", "bob")[0] == ListJobs("bob")
-    assert asked(run, endpoint, result, "queue", "--me")[0] == ListJobs(pwd.getpwuid(os.geteuid()).pw_name)
-    assert "exclude each other" in assert_one_line(run("queue", "--me", "--user", "ann"), 2)
-
-
-def test_nodes_prints_a_table(run: Run, endpoint: str) -> None:
-    rows = [
-        node_row(0, state="MIXED", threads_used=2, jobs=[1, 2], memory_used_mb=7),
-        node_row(1, slowed=1.5),
-        node_row(2),
-        node_row(3, state="DRAINED", reason="fans"),
-        node_row(4),
-    ]
-    request, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes")
-    assert request == ListNodes()
-    assert [line.split() for line in ran.out.splitlines()] == [
-        ["STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"],
-        ["DRAINED", "1", "4", "0/4", "100", "3", "fans"],
-        ["IDLE", "3", "4", "0/12", "100", "[1-2,4]", "-"],
-        ["MIXED", "1", "4", "2/4", "100", "0", "-"],
-    ]
-    _, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes", "--long")
-    assert [line.split() for line in ran.out.splitlines()][:3] == [
-        ["NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"],
-        ["0", "MIXED", "2/4", "7/100", "-", "1,2", "-"],
-        ["1", "IDLE", "0/4", "0/100", "1.50", "-", "-"],
-    ]
-    _, ran = asked(run, endpoint, {**table(rows), "now_s": 9.5}, "nodes", "--json")
-    assert json.loads(ran.out)["nodes"] == rows
-
-
-def test_job_prints_all_fields(run: Run, endpoint: str) -> None:
-    row = job_row(
-        12, array_id=11, array_index=1, allocation=[[0, 2, "0x3", 2]], exclusive=True, submit_s=0.5, memory_mb=512
-    )
-    request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": []}, "job", "11_1")
-    assert request == ShowJobs((Target(11, 1),))
-    assert ran.out.startswith("job                    11_1\n")
-    assert "allocation             [0,2,0x3,2]\n" in ran.out
-    assert "exclusive              yes\n" in ran.out
-    assert "memory                 512 MiB\n" in ran.out
-    assert "elapsed                1:01:01\n" in ran.out
-    assert "submit                 500 ms\n" in ran.out
-    request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": ["99"]}, "job", "11", "99", "--json")
-    assert json.loads(ran.out)["jobs"] == [row]
-    assert (ran.code, ran.err) == (1, "cosched-emulator: error: there is no such job: 99\n")
-
-
-def test_history_prints_a_table(run: Run, endpoint: str) -> None:
-    ended = [
-        {"job_id": n, "array_id": None, "name": "a", "user": "ann", "state": "COMPLETED", "submit_s": 1.0, "start_s": 61.0,
-         "end_s": 100.0 * n, "elapsed_s": 5.0, "wait_s": 60.0, "starts": 1, "reason": ""}
-        for n in (2, 1)
-    ]  # fmt: skip
-    request, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": ended}, "history", "--user", "ann", "--most", "7")
-    assert request == ListHistory("ann", 7)
-    assert [line.split() for line in ran.out.splitlines()] == [
-        ["JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS", "REASON"],
-        ["1", "a", "ann", "COMPLETED", "0:01", "1:01", "1:40", "0:05", "1:00", "1", "-"],
-        ["2", "a", "ann", "COMPLETED", "0:01", "1:01", "3:20", "0:05", "1:00", "1", "-"],
-    ]
 
 
 def test_history_from_a_database_needs_no_manager(run: Run, tmp_path: Path) -> None:
@@ -532,6 +424,8 @@ def test_commands_with_a_real_manager(commands: Commands) -> None:
     assert json.loads(commands.emulator("status", "--json").out)["plans_cut_short_s"] is None
     assert re.search(r"^plans cut short +-$", commands.emulator("status").out, re.MULTILINE)
     assert "policy easy" in commands.emulator("top", "--once").out
+    settings = dict(line.split(maxsplit=1) for line in commands.emulator("config").out.splitlines())
+    assert (settings["clock.speed"], settings["cluster.preset"]) == ("500", "rua-4way")
     assert commands.emulator("submit", "--begin=now+1hour", "-t", "60").err == ""
     assert commands.emulator("submit", "-n", "2", "-t", "1000000", "--mem=0", "-N", "1").code == 0
     rows = rows_when(commands, lambda rows: rows[0]["state"] == "RUNNING")

@@ -24,12 +24,12 @@ from cosched_terminal.console import (
     WARNING,
     Log,
     ProgressLine,
-    align,
     printable,
     progress_bar,
     say,
     to_standard_error,
 )
+from cosched_terminal.tables import align
 
 
 def test_lines_as_text() -> None:

@@ -23,7 +23,7 @@ from cosched_emulator.statistics.intervals import (
     verdict_above,
     verdict_below,
 )
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 
 Kind = Literal["count", "figure", "seconds", "share", "joules"]
 Better = Literal["low", "high", ""]
@@ -176,8 +176,7 @@ def text_table(names: Sequence[str], rows: Sequence[FigureRow]) -> str:
         lines.append([row.label, row.unit, *(texts if marked else row.texts)])
     if marked:
         lines[0][2:] = [name + " " for name in names]
-    shown = align(lines, range(2, len(lines[0])))
-    shown.insert(1, "-" * max(len(line) for line in shown))
+    shown = align(lines, range(2, len(lines[0])), rule=True)
     if marked:
         shown.append("* best of the row")
     return "\n".join(shown) + "\n"

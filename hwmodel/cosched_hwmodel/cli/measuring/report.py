@@ -14,7 +14,7 @@ from cosched_hwmodel.cli.node_choice import seat_rank, seat_text
 from cosched_hwmodel.cli.output import quoted, write_whole
 from cosched_hwmodel.cli.predicting.job_words import profiles_file, profiles_text
 from cosched_hwmodel.topology import Cache, NodeShape
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 
 # A measurement as text for a terminal.
 
@@ -77,7 +77,7 @@ def _prediction(compared: list[ComparedPair]) -> Iterator[str]:
 
 
 def _table(rows: list[list[str]], right: tuple[int, ...] | range) -> list[str]:
-    return [f"  {line}" for line in align(rows, right)]
+    return align(rows, right, indent=2)
 
 
 # The files of a measurement: the node in TOML, the ratios of each seat in CSV, all of it as a value for JSON.

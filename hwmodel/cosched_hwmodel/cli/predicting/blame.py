@@ -11,7 +11,7 @@ from cosched_hwmodel.cli.predicting.job_words import Job, profiles_file, read_pr
 from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import NodeShape
-from cosched_terminal.console import align
+from cosched_terminal.tables import align
 
 LEAST: Final = 0.0005  # a smaller penalty is not told
 
@@ -98,7 +98,7 @@ def blame_lines(node: NodeShape, told: Sequence[Told]) -> list[str]:
         ] or [["-", "-"]]
         first = [each.job.label, ",".join(map(str, each.job.threads)), f"{each.slowdown:.2f}"]
         rows += [[*(first if index == 0 else ["", "", ""]), *blame] for index, blame in enumerate(blames)]
-    return [f"On {node.name}; alone each process takes 1:", *[f"  {line}" for line in align(rows, right=(2,))]]
+    return [f"On {node.name}; alone each process takes 1:", *align(rows, (2,), indent=2)]
 
 
 def _parts(parts: Iterable[tuple[str, float]]) -> str:

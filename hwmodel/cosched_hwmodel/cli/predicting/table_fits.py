@@ -17,7 +17,8 @@ from cosched_hwmodel.measured import Method
 from cosched_hwmodel.measured.calibration import Calibration, Errors, PairPrediction, calibrate, write_table
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.topology import NodeShape
-from cosched_terminal.console import align, progress_bar
+from cosched_terminal.console import progress_bar
+from cosched_terminal.tables import align
 
 # Where two applications of a table of co-runs sit on a node.
 
@@ -89,7 +90,7 @@ def _lines(file: str, found: Calibration, every: bool) -> Iterable[str]:
     yield ""
     yield "Bilinear form: ratio = level + sensitivity x the partner's intensity:"
     header = ["application", "level", "sensitivity", "intensity"]
-    yield from (f"  {line}" for line in align([header, *rows], right=(1, 2, 3)))
+    yield from align([header, *rows], (1, 2, 3), indent=2)
     yield from _missing(found.predictions(), every)
     yield from _doubt(found, found.predictions())
 
@@ -102,9 +103,7 @@ def _composite_lines(file: str, found: CompositeFit, every: bool) -> Iterable[st
     ]
     yield ""
     yield f"Demand of a process, of {found.places.processes} on {found.places.node.name}; ratio = level x (1 + penalty):"
-    yield from (
-        f"  {line}" for line in align([["application", "level", *FITTED], *rows], right=range(1, 2 + len(FITTED)))
-    )
+    yield from align([["application", "level", *FITTED], *rows], range(1, 2 + len(FITTED)), indent=2)
     yield from _missing(found.predictions(), every)
 
 
@@ -148,7 +147,7 @@ def _table(pairs: Iterable[PairPrediction]) -> Iterable[str]:
         ]
         for each in pairs
     ]
-    return (f"  {line}" for line in align([_HEADER, *rows], right=(2,)))
+    return align([_HEADER, *rows], (2,), indent=2)
 
 
 def _values(found: Calibration) -> dict[str, Any]:

@@ -1,0 +1,109 @@
+"""What a person sees of a command: tables as the options say, paragraphs that wrap, and a pager for what is longer than the screen.
+
+`commands.command` makes it so for commands that say what they print. In a pipe, and with --json, output goes out as it comes.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from datetime import datetime
+from typing import Any, Final
+
+import click
+
+from cosched_terminal.tables import VIEW, View
+
+_ESCAPES: Final = re.compile(r"\x1b\[\d*m")
+
+
+def show(call: Callable[[], object], asked: Mapping[str, Any], *, as_json: bool, waits: bool) -> object:
+    """Return what a command returns, and show what it prints, once or again and again.
+
+    ``asked`` are the values of `commands.table_options`; ``waits``: a pager may wait for a person.
+    """
+    every_s = asked.get("every_s")
+    if every_s is None:
+        with _shown(asked, as_json=as_json, paged=waits):
+            return call()
+    while True:
+        if not as_json:
+            sys.stdout.write(f"{datetime.now().astimezone():%a %d %b %Y %H:%M:%S %Z}\n")
+        with _shown(asked, as_json=as_json, paged=False):
+            call()
+        sys.stdout.write("" if as_json else "\n")
+        sys.stdout.flush()
+        time.sleep(every_s)
+
+
+@contextmanager
+def _shown(asked: Mapping[str, Any], *, as_json: bool, paged: bool) -> Iterator[None]:
+    person = sys.stdout is not None and sys.stdout.isatty() and not as_json
+    wide = bool(asked.get("wide"))
+    view = View(asked.get("columns") or (), asked.get("order") or (), everything=wide)
+    if person:
+        view.colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
+        view.width = None if wide else shutil.get_terminal_size().columns
+    token = VIEW.set(view)
+    collected = io.StringIO() if person or view.columns or view.order else None
+    try:
+        if collected is None:
+            yield
+            return
+        try:
+            with redirect_stdout(collected):
+                yield
+        finally:
+            _check_names(view, as_json=as_json)
+            _print(collected.getvalue(), view, paged=paged and person)
+    finally:
+        VIEW.reset(token)
+
+
+def _check_names(view: View, *, as_json: bool) -> None:
+    """Refuse names of columns that no table has; raises UsageError."""
+    if as_json and (view.columns or view.order):
+        raise click.UsageError("--format and --sort are about tables: --json has all fields")
+    if view.offered and sys.exc_info()[0] is None:
+        for name in (*view.columns, *view.order):
+            if name not in view.found:
+                known = ", ".join(view.offered)
+                raise click.UsageError(f"there is no column {name.lstrip('+-')!r}; expected some of {known}")
+
+
+def _print(text: str, view: View, *, paged: bool) -> None:
+    if view.width is not None:
+        text = "".join([_folded(line, view.width) for line in text.splitlines(keepends=True)])
+    if paged and text.count("\n") >= shutil.get_terminal_size().lines and sys.stdin is not None and sys.stdin.isatty():
+        click.echo_via_pager(text.removesuffix("\n"))
+    else:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _folded(line: str, width: int) -> str:
+    """Return a line wrapped at its blanks; what goes on is indented further than its beginning."""
+    if len(_ESCAPES.sub("", line.rstrip("\n"))) <= width or "\x1b" in line:
+        return line
+    margin = " " * (len(line) - len(line.lstrip(" ")))
+    return (
+        textwrap.fill(
+            line.strip(),
+            max(width, len(margin) + 20),
+            initial_indent=margin,
+            subsequent_indent=margin + _GAP,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        + "\n"
+    )
+
+
+_GAP: Final = "  "
