@@ -8,9 +8,7 @@ from typing import Any, Final
 
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
-from scripts.papers.coscheduling.claims.common import cell
-from scripts.papers.coscheduling.claims.memory import SIX, batch, speed_up
-from scripts.papers.coscheduling.claims.programs import OF_CLASSES
+from scripts.papers.coscheduling.claims import OF_CLASSES, SIX, cell_of, speed_up
 from scripts.papers.figures import Figures, Where
 from scripts.papers.pictures import Axes, Point, bars, draw_all, grid, legend, point_at, point_of, whisker
 
@@ -60,8 +58,12 @@ def _responses(figures: Figures) -> Any:
     """Draw figure 3: mean response at both loads."""
     cells = {
         workload: {
-            **{f"{name} {at}": cell(workload, name, ex.MIXED, at) for name in ex.DRIVEN for at in ex.PLACEMENTS[::-1]},
-            f"{ex.GANG} skip": cell(workload, ex.GANG),
+            **{
+                f"{name} {at}": cell_of(workload, name, ex.MIXED, at)
+                for name in ex.DRIVEN
+                for at in ex.PLACEMENTS[::-1]
+            },
+            f"{ex.GANG} skip": cell_of(workload, ex.GANG),
             f"{ex.GANG} strict": Where(workload, ex.cell(ex.GANG, "strict")),
             f"{ex.BATCH} skip": Where(workload, ex.cell(ex.BATCH, ex.SKIP)),
             f"{ex.BATCH} strict": Where(workload, ex.cell(ex.BATCH, "strict")),
@@ -80,18 +82,18 @@ def _few_jobs(figures: Figures) -> Any:
     """Draw figures 4 and 5: mean response of long jobs and by class."""
     workloads = {ex.LONG: "BlockSolve95, sPPM, LU", **{ex.of_class(name): f"class {name}" for name in ex.CLASSES}}
     names = (ex.BATCH, ex.GANG, ex.CC, ex.SB, ex.HYBRID)
-    if not _any(figures, [cell(workload, name) for workload in workloads for name in names]):
+    if not _any(figures, [cell_of(workload, name) for workload in workloads for name in names]):
         return None
     figure, axes = grid(2, 2)
     for axis, (workload, text) in zip(axes, workloads.items(), strict=True):
-        _stacked(axis, figures, {name: cell(workload, name) for name in names}, f"mean response [s], {text}")
+        _stacked(axis, figures, {name: cell_of(workload, name) for name in names}, f"mean response [s], {text}")
     return figure
 
 
 def _copies(figures: Figures) -> Any:
     """Draw figure 6: three copies of a program over three times the time alone."""
     rows = {
-        name: [point_at(figures, ex.STRETCH, cell(ex.copies(program), name)) for program in ex.PROGRAMS]
+        name: [point_at(figures, ex.STRETCH, cell_of(ex.copies(program), name)) for program in ex.PROGRAMS]
         for name in (*ex.DRIVEN, ex.GANG)
     }
     if not any(each for row in rows.values() for each in row):
@@ -109,10 +111,11 @@ def _memory(figures: Figures) -> Any:
     names = [*SIX, ex.BATCH]
     responses = {
         "not aware": [
-            point_at(figures, ex.RESPONSE, cell(ex.UNAWARE, name)) if name != ex.BATCH else None for name in names
+            point_at(figures, ex.RESPONSE, cell_of(ex.UNAWARE, name)) if name != ex.BATCH else None for name in names
         ],
         "aware": [
-            point_at(figures, ex.RESPONSE, batch() if name == ex.BATCH else cell(ex.AWARE, name)) for name in names
+            point_at(figures, ex.RESPONSE, cell_of(ex.AWARE, ex.BATCH) if name == ex.BATCH else cell_of(ex.AWARE, name))
+            for name in names
         ],
     }
     if not any(each for row in responses.values() for each in row):
@@ -141,12 +144,12 @@ def _speed(figures: Figures, key: str, name: str) -> Point | None:
 def _energy(figures: Figures) -> Any:
     """Draw figure 8, total energy by class, and table 3's totals."""
     classes = {
-        name: [point_at(figures, ex.ENERGY, cell(ex.of_class(kind), name), factor=ex.MJ) for kind in ex.CLASSES]
+        name: [point_at(figures, ex.ENERGY, cell_of(ex.of_class(kind), name), factor=ex.MJ) for kind in ex.CLASSES]
         for name in OF_CLASSES[::-1]
     }
     totals = {
         at: [
-            point_at(figures, ex.ENERGY, cell(ex.HIGH, name, ex.MIXED, at), printed.row_3(name, at).total_mj, ex.MJ)
+            point_at(figures, ex.ENERGY, cell_of(ex.HIGH, name, ex.MIXED, at), printed.row_3(name, at).total_mj, ex.MJ)
             if at == ex.PACKED or name in ex.DRIVEN
             else None
             for name in ex.POLICIES

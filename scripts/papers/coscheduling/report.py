@@ -6,15 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from scripts.papers.claims import VERDICTS, Claim, claims_table
+from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.coscheduling import experiment as ex
-from scripts.papers.coscheduling.claims.common import cell
-from scripts.papers.coscheduling.claims.energy import energy_claims
-from scripts.papers.coscheduling.claims.mechanism import mechanism_claims
-from scripts.papers.coscheduling.claims.memory import memory_claims
-from scripts.papers.coscheduling.claims.programs import program_claims
-from scripts.papers.coscheduling.claims.responses import response_claims
-from scripts.papers.coscheduling.claims.times import time_claims
+from scripts.papers.coscheduling.claims import SECTIONS, cell_of, claims
 from scripts.papers.coscheduling.conditions import conditions_table, gaps_table
 from scripts.papers.coscheduling.tables import (
     copies_table,
@@ -45,8 +39,9 @@ def report(figures: Figures, size: Size) -> list[str]:
     readings = ", ".join(f"*{reading.name}*" for reading in ex.READINGS)
     lines = [
         f"{size.jobs:,} jobs on 16 nodes in X1 and X2, {ex.small_jobs(size)} in X3, X4 and X6. A seed draws jobs, bursts, and when the"
-        f" daemons and ticks of nodes begin. Seeds that have run: X1 {figures.seeds(cell(ex.HIGH, ex.HYBRID))},"
-        f" X2 {figures.seeds(cell(ex.LIGHT, ex.HYBRID))}, full nodes {figures.seeds(cell(ex.FULL, ex.HYBRID))}; each table says how"
+        f" daemons and ticks of nodes begin. Seeds that have run: X1 {figures.seeds(cell_of(ex.HIGH, ex.HYBRID))},"
+        f" X2 {figures.seeds(cell_of(ex.LIGHT, ex.HYBRID))}, full nodes {figures.seeds(cell_of(ex.FULL, ex.HYBRID))}; each table"
+        " says how"
         " many its"
         " rows have.",
         "",
@@ -74,29 +69,22 @@ def _later(figures: Figures) -> list[str]:
     return [
         f"{text} {known()}",
         "",
-        *harm_tables(figures, cell(ex.HIGH, ex.BATCH).policy, cells, [cell(ex.HIGH, ex.HYBRID)]),
+        *harm_tables(figures, cell_of(ex.HIGH, ex.BATCH).policy, cells, [cell_of(ex.HIGH, ex.HYBRID)]),
     ]
+
+
+def _claims(figures: Figures, section: str) -> list[str]:
+    return claims_table(claims(figures, section))
 
 
 def _static(lines: Callable[[], list[str]]) -> Callable[[Figures], list[str]]:
     return lambda _: lines()
 
 
-CLAIMS: Final[Mapping[str, Callable[[Figures], list[Claim]]]] = {
-    "The claims: responses and waits": response_claims,
-    "The claims: execution, running time, queues": time_claims,
-    "The claims: long jobs, classes, copies of one program": program_claims,
-    "The claims: memory": memory_claims,
-    "The claims: how the policies work": mechanism_claims,
-    "The claims: energy": energy_claims,
-}
 _PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
-    **{
-        title: lambda figures, claims=claims: claims_table(claims(figures))  # type: ignore[misc]  # bound here
-        for title, claims in CLAIMS.items()
-    },
+    **{title: partial(_claims, section=title) for title in SECTIONS},
     "Saturation": lambda figures: saturation_table(
-        figures, [cell(workload, name) for workload in (ex.HIGH, ex.LIGHT) for name in ex.POLICIES]
+        figures, [cell_of(workload, name) for workload in (ex.HIGH, ex.LIGHT) for name in ex.POLICIES]
     ),
     "Conditions": _static(conditions_table),
     "What the paper leaves open": _static(gaps_table),

@@ -7,10 +7,7 @@ from typing import Final
 
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
-from scripts.papers.coscheduling.claims.common import cell
-from scripts.papers.coscheduling.claims.energy import formula_error
-from scripts.papers.coscheduling.claims.memory import SIX, batch, speed_up
-from scripts.papers.coscheduling.claims.programs import OF_CLASSES
+from scripts.papers.coscheduling.claims import OF_CLASSES, SIX, cell_of, formula_error, speed_up
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.means import means_table
 from scripts.tables import NOTHING, number, percent, table_head, table_row
@@ -60,12 +57,12 @@ def ratios(figures: Figures, workload: str) -> list[str]:
     """Return HYBRID, packed, over all others."""
     rows = []
     for reading in (ex.MIXED, ex.ALL_SKIP, ex.ALL_STRICT):
-        base = cell(workload, ex.HYBRID, reading)
+        base = cell_of(workload, ex.HYBRID, reading)
         driven = ex.DRIVEN if reading is ex.MIXED else ex.STRICT_POLICIES if reading is ex.ALL_STRICT else ()
         others = [(name, at) for at in ex.PLACEMENTS for name in driven if (name, at) != (ex.HYBRID, ex.PACKED)]
         others += [(name, ex.PACKED) for name in (ex.GANG, ex.BATCH)]
         for name, at in others:
-            where = cell(workload, name, reading, at)
+            where = cell_of(workload, name, reading, at)
             found = {
                 key: figures.ratio(key, base, where) for key in (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)
             }
@@ -107,7 +104,7 @@ def table_3(figures: Figures) -> list[str]:
 def table_4(figures: Figures) -> list[str]:
     """Return table 4 likewise."""
     rows = [
-        _energy_row(figures, cell(workload, name, reading), printed.row_4(name, aware=aware))
+        _energy_row(figures, cell_of(workload, name, reading), printed.row_4(name, aware=aware))
         for reading, driven in ((ex.MIXED, ex.DRIVEN), (ex.ALL_STRICT, ex.STRICT_POLICIES))
         for workload, aware in ((ex.UNAWARE, False), (ex.AWARE, True))
         for name in (*driven, ex.GANG)
@@ -170,7 +167,7 @@ def copies_table(figures: Figures) -> list[str]:
     rows = []
     names = (*ex.DRIVEN, ex.GANG)
     for program in ex.PROGRAMS:
-        cells = [cell(ex.copies(program), name) for name in names]
+        cells = [cell_of(ex.copies(program), name) for name in names]
         if any(figures.seeds(where) for where in cells):
             seeds = max(figures.seeds(where) for where in cells)
             rows.append(
@@ -187,10 +184,10 @@ def memory_table(figures: Figures) -> list[str]:
     """Return figure 7: responses with and without knowledge of memory, and the speed-ups."""
     rows = []
     for name in (*SIX, ex.BATCH):
-        where = batch() if name == ex.BATCH else cell(ex.AWARE, name)
+        where = cell_of(ex.AWARE, ex.BATCH) if name == ex.BATCH else cell_of(ex.AWARE, name)
         if not figures.seeds(where):
             continue
-        unaware = None if name == ex.BATCH else figures.mean(ex.RESPONSE, cell(ex.UNAWARE, name))
+        unaware = None if name == ex.BATCH else figures.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name))
         speeds = [
             None if name == ex.BATCH else interval_of(dict(speed_up(figures, key, name)))
             for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)
@@ -214,7 +211,7 @@ def energy_table(figures: Figures) -> list[str]:
             ex.UTILISATION: ("U %", 100.0),
             ex.LOAD: ("offered load", 1.0),
         },
-        [cell(workload, name) for workload in workloads for name in OF_CLASSES],
+        [cell_of(workload, name) for workload in workloads for name in OF_CLASSES],
     )
     return [known(), "", *found] if found else []
 
@@ -271,23 +268,23 @@ def sensitivity(figures: Figures) -> list[str]:
 
 def mechanism_table(figures: Figures, workload: str) -> list[str]:
     """Return what the policies do with the CPUs."""
-    return means_table(figures, MECHANISM, [cell(workload, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)])
+    return means_table(figures, MECHANISM, [cell_of(workload, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)])
 
 
 def interrupts_table(figures: Figures) -> list[str]:
     """Return interrupts by program under DCS (C48) and HYBRID."""
-    cells = [cell(ex.copies(program), name) for program in ex.PROGRAMS for name in (ex.DCS, ex.HYBRID)]
+    cells = [cell_of(ex.copies(program), name) for program in ex.PROGRAMS for name in (ex.DCS, ex.HYBRID)]
     return means_table(figures, MECHANISM, cells)
 
 
 def own_table(figures: Figures, workloads: Sequence[str]) -> list[str]:
     """Return experiments that the paper does not have."""
-    names = [cell(ex.HIGH, name).policy for name in (*ex.DRIVEN, ex.GANG)] + [
+    names = [cell_of(ex.HIGH, name).policy for name in (*ex.DRIVEN, ex.GANG)] + [
         ex.cell(ex.BATCH, queue) for queue in (ex.STRICT, ex.EASY)
     ]
     cells = [Where(workload, name) for workload in workloads for name in names]
     cells += [
-        cell(ex.HIGH, name)._replace(variant=variant)
+        cell_of(ex.HIGH, name)._replace(variant=variant)
         for variant, item in ex.VARIANTS.items()
         if item.workload == ex.HIGH
         for name in item.policies

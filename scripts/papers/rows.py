@@ -1,0 +1,417 @@
+"""The claims of a paper as data, and the one engine that makes the rows of its page from them.
+
+A row names what is measured, of which cells and against which, the band in which the claim says that it is, and what is published.
+Texts, columns and cells may have names in braces, as `str.format` takes them: those of the row's sweep, whose values are taken in turn,
+the last one fastest. The values ``work``, ``variant`` and ``belief`` place all cells of a row that do not say otherwise. In texts,
+values are called as the table's `labels` say. What needs arithmetic of its own names a function: of the seeds' values (`by_seed`), or
+of figures and the row's values. Bands and verdicts are those of `scripts.papers.claims`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise, product
+from statistics import fmean
+from typing import Any, Final, NamedTuple
+
+from scripts.papers.claims import Band, Claim, Of, by_construction, combined, quarter
+from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.tables import NOTHING, number, percent
+
+from cosched_emulator.statistics.intervals import Interval, change_of, mean_interval
+
+Found = Interval | None
+Values = Mapping[str, Any]
+Shown = Callable[[Found], str]
+IN_PERCENT: Final = partial(interval_text, factor=100.0)
+
+
+def mean_text(found: Found, text: Callable[[float | None], str] = number) -> str:
+    """Return a mean without its interval."""
+    return text(None if found is None else found.mean)
+
+
+MEAN_PERCENT: Final = partial(mean_text, text=percent)
+
+
+class Cell(NamedTuple):
+    """A policy, and where it runs if not where the rest of its row does."""
+
+    policy: str
+    place: Mapping[str, Any]
+
+
+Spec = str | Cell | Where  # a policy, where the row is; a cell of its own
+
+
+def cell(policy: str, **place: Any) -> Cell:
+    """Return a policy with values of its own."""
+    return Cell(policy, place)
+
+
+def usual_place(policy: str, values: Values) -> Where | None:
+    """Return the cells of a policy."""
+    return Where(values["work"], policy, values.get("variant"), values.get("belief"))
+
+
+class Table:
+    """What the rows of a paper are made of: its figures, what values are called, and where a policy runs, None: nowhere."""
+
+    def __init__(
+        self,
+        figures: Figures,
+        labels: Mapping[str, str] | None = None,
+        place: Callable[[str, Values], Where | None] = usual_place,
+    ) -> None:
+        self.figures, self._labels, self._place = figures, labels or {}, place
+
+    def where(self, spec: Spec, values: Values) -> Where | None:
+        """Return the cells that a row names."""
+        if isinstance(spec, Where):
+            return spec
+        policy, place = spec if isinstance(spec, Cell) else (spec, {})
+        filled = {name: _filled(value, values) for name, value in place.items()}
+        return self._place(_filled(policy, values), {**values, **filled})
+
+    def text(self, template: str, values: Values) -> str:
+        """Return a text for people."""
+        called = {
+            name: self._labels.get(value, value) if isinstance(value, str) else value for name, value in values.items()
+        }
+        return template.format(**called)
+
+    def found(self, figure: Any, values: Values) -> Any:
+        """Return what a row measures: an interval, or values by seed."""
+        return figure.of(self, values) if hasattr(figure, "of") else figure(self.figures, **values)
+
+    def claims(self, rows: Iterable[Any], outer: Values | None = None) -> list[Claim]:
+        """Return the claims of some rows; among them may be blocks, claims, and functions of figures and values that return claims."""
+        found: list[Claim] = []
+        for each in rows:
+            if isinstance(each, Claim):
+                found.append(each)
+            else:
+                values = outer or {}
+                found += each.claims(self, values) if isinstance(each, Row | Block) else each(self.figures, **values)
+        return found
+
+
+def _filled(value: Any, values: Values) -> Any:
+    return value.format(**values) if isinstance(value, str) else value
+
+
+def swept(each: Mapping[str, Any], outer: Values) -> Iterator[Values]:
+    """Yield the values of a sweep. One text is one value; a function of the values so far returns them."""
+    if not each:
+        yield outer
+        return
+    (name, side), *rest = each.items()
+    side = side(**outer) if callable(side) else side
+    for value in [side] if isinstance(side, str) else side:
+        yield from swept(dict(rest), {**outer, name: value})
+
+
+# ---------------------------------------------------------------- what is measured
+
+
+class Measured(NamedTuple):
+    """A figure of some cells, against others if there are two: by one of the methods of `Figures`."""
+
+    how: str
+    column: str
+    cells: tuple[Spec, ...]
+
+    def of(self, table: Table, values: Values) -> Any:
+        """Return it; None, or nothing, where it does not exist."""
+        where = [table.where(spec, values) for spec in self.cells]
+        return getattr(table.figures, self.how)(_filled(self.column, values), *where)
+
+
+def mean(column: str, of: Spec) -> Measured:
+    """Return the mean of a column."""
+    return Measured("mean", column, (of,))
+
+
+def change(column: str, of: Spec, base: Spec) -> Measured:
+    """Return the change against other cells, in percent."""
+    return Measured("change", column, (of, base))
+
+
+def ratio(column: str, of: Spec, base: Spec) -> Measured:
+    """Return the ratio to other cells."""
+    return Measured("ratio", column, (of, base))
+
+
+def difference(column: str, of: Spec, base: Spec) -> Measured:
+    """Return how much it is above that of other cells."""
+    return Measured("difference", column, (of, base))
+
+
+def values_of(column: str, of: Spec) -> Measured:
+    """Return a column by seed."""
+    return Measured("values", column, (of,))
+
+
+def ratios_of(column: str, of: Spec, base: Spec) -> Measured:
+    """Return ratios to other cells by seed."""
+    return Measured("ratios", column, (of, base))
+
+
+class BySeed(NamedTuple):
+    """A value of several sources for each seed that all have, and the mean over these."""
+
+    value: Callable[..., float]
+    sources: Sequence[Measured]
+
+    def of(self, table: Table, values: Values) -> Found:
+        """Return it; None without seeds."""
+        return over_seeds([table.found(source, values) for source in self.sources], self.value)
+
+
+def by_seed(value: Callable[..., float], *sources: Measured) -> BySeed:
+    """Return the mean over seeds of a function of some sources."""
+    return BySeed(value, sources)
+
+
+def over_seeds(columns: Sequence[Mapping[int, float]], value: Callable[..., float]) -> Found:
+    """Return the mean over the seeds that all columns have of a value of theirs."""
+    seeds = sorted(set.intersection(*(set(column) for column in columns)))
+    return mean_interval([value(*(column[seed] for column in columns)) for seed in seeds]) if seeds else None
+
+
+# ---------------------------------------------------------------- where it is claimed to be
+
+
+class Near(NamedTuple):
+    """Within a quarter of what is published: a number, or a function of the row's values."""
+
+    published: Any
+    of: Of = Of.CHANGE
+    told: str | None = None  # how the text goes on; None: with the band
+
+    def at(self, values: Values) -> float | None:
+        """Return what is published."""
+        found = self.published(**values) if callable(self.published) else self.published
+        return None if found is None else float(found)
+
+    def text(self, published: float) -> str:
+        """Return what the row's text says of the band."""
+        band = quarter(published, self.of)
+        if self.told is not None:
+            return self.told
+        if self.of is Of.CHANGE:
+            return f", within {band.high - published:.2g} points"
+        return f", within {number(band.low)} to {number(band.high)}"
+
+
+near = Near
+near_ratio = partial(Near, of=Of.RATIO)
+near_level = partial(Near, of=Of.LEVEL)
+
+
+# ---------------------------------------------------------------- several figures in one row
+
+Part = tuple[Found, Band]
+
+
+class Every(NamedTuple):
+    """Each of some figures, over a sweep of its own."""
+
+    figure: Any
+    label: str = ""  # before each figure
+    show: Shown = mean_text
+    join: str = " / "
+    known: bool = False  # those that do not exist are not shown
+    run: Spec | None = None  # only those that have run; all if none has
+    each: Mapping[str, Any] = {}
+
+    def parts(self, table: Table, values: Values, band: Any) -> tuple[list[Part], str, str]:
+        """Return the figures with their bands, what is measured, and what is published if the bands say that."""
+        sweep = [*swept(self.each, values)]
+        if self.run is not None:
+            sweep = [at for at in sweep if table.figures.seeds(_there(table.where(self.run, at)))] or sweep
+        parts, told, published = [], [], []
+        for at in sweep:
+            theirs = band.at(at) if isinstance(band, Near) else None
+            if isinstance(band, Near) and theirs is None:
+                continue
+            found, label = table.found(self.figure, at), table.text(self.label, at)
+            parts.append((found, band_at(band, at)))
+            if found is not None or not self.known:
+                told.append(label + self.show(found))
+            published.append(label + number(theirs))
+        return parts, self.join.join(told), self.join.join(published)
+
+
+def every(figure: Any, label: str = "", show: Shown = mean_text, **settings: Any) -> Every:
+    """Return each of some figures; what is no setting of `Every` is swept."""
+    own = {name: settings.pop(name) for name in ("join", "known", "run") if name in settings}
+    return Every(figure, label, show, **own, each=settings)
+
+
+class Steps(NamedTuple):
+    """A column from each of some cells to the next: the later against the earlier, or the earlier against the later (``back``)."""
+
+    how: str
+    column: str
+    cells: Sequence[Spec]
+    back: bool = False
+    show: Shown = mean_text
+    join: str = " / "
+    known: bool = False
+
+    def parts(self, table: Table, values: Values, band: Any) -> tuple[list[Part], str, str]:
+        """Return the steps with their bands, and the means of all cells."""
+        pairs = [pair if self.back else pair[::-1] for pair in pairwise(self.cells)]
+        steps = [Measured(self.how, self.column, pair).of(table, values) for pair in pairs]
+        means = [mean(self.column, spec).of(table, values) for spec in self.cells]
+        shown = self.join.join(self.show(found) for found in means if found is not None or not self.known)
+        return [(step, band_at(band, values)) for step in steps], shown, ""
+
+
+class Order(NamedTuple):
+    """A column of all cells of a group is below that of all cells of the next group, paired by seed.
+
+    Two cells are compared by their ratio; by their difference where that is 0 somewhere.
+    """
+
+    column: str
+    groups: Any  # sequences of cells, or a function of the row's values that returns them
+    named: Callable[[Where], str] = lambda where: where.policy
+    told: bool = True  # the names stand in the text
+
+    def claim(self, table: Table, values: Values, text: str, where: str, told: str) -> Claim:
+        """Return the claim."""
+        groups = self.groups(**values) if callable(self.groups) else self.groups
+        placed = [[table.where(spec, values) for spec in group] for group in groups]
+        cells = [[where for where in group if where is not None] for group in placed]
+        column = _filled(self.column, values)
+        parts = [_below(table.figures, column, one, other) for one, other in between(cells)]
+        names = " / ".join(", ".join(map(self.named, group)) for group in cells)
+        means = [[mean_text(table.figures.mean(column, each)) for each in group] for group in cells]
+        measured = " / ".join(", ".join(group) for group in means)
+        claim = combined(f"{text}: {names}" if self.told else text, where, told or "this order", measured, parts)
+        return claim if claim.verdict else claim._replace(measured=NOTHING)
+
+
+def _below(figures: Figures, column: str, lower: Where, upper: Where) -> Part:
+    """Return what compares the one's figure with the other's, and where it lies if the one is below."""
+    found = figures.ratio(column, lower, upper)
+    if found is not None:
+        return found, Band.below(1.0)
+    return figures.difference(column, lower, upper), Band.below(0.0)
+
+
+class SeedOrder(NamedTuple):
+    """The same of values by seed, which are called by name."""
+
+    groups: Any  # by name the source of its values, or a function of figures and the row's values
+
+    def claim(self, table: Table, values: Values, text: str, where: str, told: str) -> Claim:
+        """Return the claim."""
+        found = [{name: table.found(source, values) for name, source in group.items()} for group in self.groups]
+        pairs = between([[*group.values()] for group in found])
+        parts = [(as_ratio(change_of(lower, upper)), Band.below(1.0)) for lower, upper in pairs]
+        names = " / ".join(", ".join(table.text(name, values) for name in group) for group in found)
+        means = [[number(fmean(each.values()) if each else None) for each in group.values()] for group in found]
+        measured = " / ".join(", ".join(group) for group in means)
+        return combined(f"{text}: {names}", where, told, measured, parts)
+
+
+def between(groups: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, Any]]:
+    """Yield all pairs of a member of a group and one of the next."""
+    for lower, upper in pairwise(groups):
+        yield from product(lower, upper)
+
+
+def as_ratio(found: Found) -> Found:
+    """Return the ratio that a change in percent is."""
+    if found is None:
+        return None
+    average, low, high = (1 + value / 100 for value in found[:3])
+    return found._replace(mean=average, low=low, high=high)
+
+
+def _there(where: Where | None) -> Where:
+    assert where is not None
+    return where
+
+
+def band_at(band: Any, values: Values) -> Band:
+    """Return a row's band: itself, around what is published, or what a function of the row's values returns."""
+    if isinstance(band, Near):
+        return quarter(band.at(values) or 0.0, band.of)
+    return band if isinstance(band, Band) else band(**values)
+
+
+# ---------------------------------------------------------------- rows
+
+
+class Row(NamedTuple):
+    """A row of a paper's table, or one for each value of its sweep."""
+
+    text: str
+    figure: Any
+    band: Any
+    told: Any  # what is published, as a text or a function of the row's values; empty: as the band says
+    at: Any  # where, as a text or a function of the row's values
+    shown: Shown | None
+    built: bool  # by construction
+    each: Mapping[str, Any]
+
+    def claims(self, table: Table, outer: Values) -> Iterator[Claim]:
+        """Yield the claims."""
+        for values in swept(self.each, outer):
+            claim = self._claim(table, values)
+            yield by_construction(claim) if self.built else claim
+
+    def _claim(self, table: Table, values: Values) -> Claim:
+        text = table.text(self.text, values)
+        where, told = (side(**values) if callable(side) else table.text(side, values) for side in (self.at, self.told))
+        if isinstance(self.figure, Order | SeedOrder):
+            return self.figure.claim(table, values, text, where, told)
+        if isinstance(self.figure, Every | Steps):
+            parts, measured, published = self.figure.parts(table, values, self.band)
+            return combined(text, where, told or published, measured, parts)
+        changes = isinstance(self.figure, Measured) and self.figure.how == "change"
+        if isinstance(self.band, Near):
+            published_at = self.band.at(values) or 0.0
+            text += self.band.text(published_at)
+            told = told or (percent if self.band.of is Of.CHANGE else number)(published_at)
+            changes = self.band.of is Of.CHANGE
+        found = table.found(self.figure, values)
+        shown = self.shown or (percent_text if changes else interval_text)
+        return combined(text, where, told, shown(found), [(found, band_at(self.band, values))])
+
+
+def row(
+    text: str,
+    figure: Any,
+    band: Any = None,
+    told: Any = "",
+    *,
+    at: Any = "{work}",
+    shown: Shown | None = None,
+    built: bool = False,
+    **each: Any,
+) -> Row:
+    """Return a row: what is claimed, what is measured, where that is to be, and what is published; the rest is swept."""
+    return Row(text, figure, band, told, at, shown, built, each)
+
+
+class Block(NamedTuple):
+    """Some rows after each other for each value of a sweep."""
+
+    rows: Sequence[Any]
+    each: Mapping[str, Any]
+
+    def claims(self, table: Table, outer: Values) -> Iterator[Claim]:
+        """Yield the claims."""
+        for values in swept(self.each, outer):
+            yield from table.claims(self.rows, values)
+
+
+def block(*rows: Any, **each: Any) -> Block:
+    """Return some rows for each value of a sweep."""
+    return Block(rows, each)
