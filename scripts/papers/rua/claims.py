@@ -1,12 +1,16 @@
-"""The claims of the RUA paper: what it prints, what was measured, and whether that holds. `readings` has those on readings."""
+"""The claims of the RUA paper as data: what it prints, what is measured, where that is to be; its readings (X), parameters, rules.
+
+A reading (X1 to X7 of the list) says what a limit is extended by, and for whom. Each is a run of its own of LC, RUA or FF; a comparison
+takes one of each.
+"""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from functools import partial
 from math import isnan, log
-from typing import Final
+from typing import Any, Final
 
 from scripts.papers.claims import (
     ALMOST,
@@ -14,34 +18,39 @@ from scripts.papers.claims import (
     Claim,
     Of,
     agreeing,
+    by_construction,
     combined,
     in_print,
-    judged,
+    not_checkable,
+    quarter,
+)
+from scripts.papers.figures import Figures, Where, percent_text
+from scripts.papers.rows import (
+    Found,
+    Row,
+    Steps,
+    Table,
+    block,
+    cell,
+    change,
+    difference,
+    every,
     near,
     near_level,
     near_ratio,
-    quarter,
-    within,
+    ratio,
+    row,
 )
-from scripts.papers.figures import Figures, Where, interval_text
-from scripts.papers.rua.experiment import HARD, LCT, LOGS, MIXES, WORKLOADS
-from scripts.papers.rua.published import (
-    KILLED,
-    PENALISED,
-    PENALISED_P95,
-    SLOWDOWN,
-    SLOWDOWN_P95,
-    WAIT,
-    WAIT_P95,
-    published,
-    published_ratio,
-)
-from scripts.papers.rua.windows import by_window, change_of_windows, ratios
+from scripts.papers.rua import experiment as ex
+from scripts.papers.rua import published as printed
+from scripts.papers.rua.published import KILLED, PENALISED, PENALISED_P95, SLOWDOWN, SLOWDOWN_P95, WAIT, WAIT_P95
+from scripts.papers.rua.windows import change_of_windows, ratios
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.intervals import Interval, Verdict, interval_of
+from cosched_emulator.statistics.intervals import Verdict
 
 ALL_SLOWDOWN_P95: Final = "all_bounded_slowdown_10s_p95"
+WEEK_P95: Final = "killed_week_p95"
 NAMES: Final = {
     KILLED: "killed",
     PENALISED: "penalised mean",
@@ -52,278 +61,96 @@ NAMES: Final = {
     WAIT_P95: "wait p95",
     WAIT: "wait mean",
 }
-TABLES: Final = {
-    SLOWDOWN_P95: ("C5", "Table 1"),
-    SLOWDOWN: ("C6", "Table 2"),
-    WAIT_P95: ("C7", "Table 3"),
-    WAIT: ("C8", "Table 4"),
-    PENALISED_P95: ("C12", "Table 5"),
-    PENALISED: ("C12", "Table 6"),
-    KILLED: ("C21", "Table 7"),
-}
 FACTORS: Final = {"CTC HIGH": (3.0, 4.0), "BLUE HIGH": (5.0, 6.0)}  # "reduction of 300 %": FF / RUA in two conventions
 TEXT_FACTOR: Final = 4.0  # times fewer kills of LC, by its text
 CLOSE: Final = 5.0  # percent between the slowdowns of RUA and FF, at most
-FEWER: Final = 400  # jobs that finish under FF, less than under RUA
 DIFFERENT: Final = 0.001  # ratios and percentages that are nearer differ by rounding
 THRESHOLDS: Final = ("LCT=1", "LCT=1.15", "LCT=1.25", "LCT=1.5")
-
-
-def claims(figures: Figures) -> list[Claim]:
-    """Return the claims, each with what was measured, in the order of the list."""
-    return [
-        *_against_ff(figures),
-        *_thresholds(figures),
-        *_tables(figures),
-        *_penalties(figures),
-        *_kills(figures),
-        *_trade_offs(figures),
-        *_rua(figures),
-        *_rua_kills(figures),
-    ]
-
-
-# ---------------------------------------------------------------- comparisons
-
-
-def ratio(figures: Figures, key: str, where: Where, base: Where) -> Interval | None:
-    """Return a figure over that of ``base``: the geometric mean, or the plain one where a figure is 0."""
-    found = figures.ratio(key, where, base)
-    if found is None:
-        found = interval_of(by_window(figures.ratios(key, where, base)))
-    return found
+LCS: Final = ("LC", *ex.LCT)
+OF_THREE: Final = (SLOWDOWN_P95, KILLED, PENALISED)
+LESS: Final = Band.below(1 - DIFFERENT)
+MORE: Final = Band.above(1.0)
+FEWER: Final = Band.below(1.0)
 
 
 def like(figures: Figures, key: str, workload: str, policy: str) -> Verdict | None:
     """Tell whether a figure over FF's is within a quarter of the published one; None where one of the two does not exist."""
-    theirs = published_ratio(key, workload, policy)
-    found = ratio(figures, key, Where(workload, policy), Where(workload, "FF"))
-    if theirs is None or found is None:
-        return None
-    return quarter(theirs, Of.RATIO).verdict(found)
+    theirs = printed.published_ratio(key, workload, policy)
+    found = figures.ratio(key, Where(workload, policy), Where(workload, "FF"))
+    return None if theirs is None or found is None else quarter(theirs, Of.RATIO).verdict(found)
 
 
-def less(figures: Figures, text: str, key: str, one: Where, other: Where, theirs: str = "less") -> Claim:
-    """Return the claim that one cell has less than another."""
-    found = ratio(figures, key, one, other)
-    name = f"{text}: {_name(one)} / {_name(other)} below 1, {NAMES[key]}"
-    return judged(name, one.workload, theirs, found, Band.below(1 - DIFFERENT), interval_text)
+def _printed(one: str, other: str, key: str, usual: float | None = None) -> Any:
+    """Return the published ratio of two policies, or the usual one, as a function of a row's values."""
+
+    def published(work: str, **values: Any) -> float | None:
+        return printed.published_ratio(key.format(**values), work, one.format(**values), other) or usual
+
+    return published
 
 
-def _name(where: Where) -> str:
-    return where.policy if where.variant is None else f"{where.policy} ({where.variant})"
+def _row(text: str, figure: Any, band: Any = None, told: Any = "", **each: Any) -> Row:
+    """Return a row for each workload; these are taken last where the sweep does not say."""
+    return row(text, figure, band, told, **(each if "work" in each else {**each, "work": ex.WORKLOADS}))
 
 
-def _order(figures: Figures, text: str, key: str, workload: str, names: Sequence[str]) -> Claim:
+def _less(ids: str, one: str, other: str, told: str = "less", **each: Any) -> Row:
+    """Return the claim that one policy has less of a figure than another; ``LC`` of a variant is ``LC (none)``."""
+    cells = [
+        cell(name.partition(" (")[0], variant=name.partition(" (")[2].rstrip(")") or None) for name in (one, other)
+    ]
+    return _row(f"{ids}: {one} / {other} below 1, {{key}}", ratio("{key}", *cells), LESS, told, **each)
+
+
+def _falls(ids: str, names: Sequence[str], key: str) -> Row:
     """Return the claim that a figure falls from each policy to the next."""
-    steps = [figures.difference(key, Where(workload, one), Where(workload, other)) for one, other in pairwise(names)]
-    theirs = ", ".join(number(published(key, workload, name)) for name in names)
-    measured = ", ".join(_mean_text(figures, key, workload, name) for name in names)
-    text = f"{text}: {' > '.join(names)}, {NAMES[key]}"
-    return combined(text, workload, theirs, measured, [(step, Band.above(DIFFERENT)) for step in steps])
+
+    def told(work: str, **_: Any) -> str:
+        return ", ".join(number(printed.published(key, work, name)) for name in names)
+
+    steps = Steps("difference", key, names, back=True, join=", ")
+    return _row(f"{ids}: {' > '.join(names)}, {NAMES[key]}", steps, Band.above(DIFFERENT), told)
 
 
-def _mean_text(figures: Figures, key: str, workload: str, policy: str) -> str:
-    found = figures.mean(key, Where(workload, policy))
-    return NOTHING if found is None else number(found.mean)
+def _as_printed(ids: str, key: str, **each: Any) -> Row:
+    """Return the claim that ratios of LC and LCT to FF are those of a table, of all policies that have run."""
+    each_of = every(ratio(key, "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=LCS)
+    return _row(f"{ids}: ratios to FF within a quarter", each_of, near_ratio(_printed("{policy}", "FF", key)), **each)
 
 
-def _run(figures: Figures, workload: str, policies: Sequence[str]) -> list[str]:
-    """Return the policies that have run, or all if none has."""
-    return [name for name in policies if figures.seeds(Where(workload, name))] or [*policies]
+# ---------------------------------------------------------------- arithmetic of some claims
 
 
-def _published_ratios(figures: Figures, text: str, keys: Sequence[str], workload: str, base: str) -> Claim:
-    """Return the claim that figures of LC and LCT over those of ``base`` are as published, of all policies that have run."""
-    parts, theirs, measured = [], [], []
-    for key in keys:
-        for policy in _run(figures, workload, ("LC", *LCT)):
-            target = published_ratio(key, workload, policy, base)
-            if target is None or policy == base:
-                continue
-            found = ratio(figures, key, Where(workload, policy), Where(workload, base))
-            parts.append((found, quarter(target, Of.RATIO)))
-            theirs.append(f"{policy} {number(target)}")
-            measured.append(f"{policy} {number(None if found is None else found.mean)}")
-    return combined(f"{text} within a quarter", workload, ", ".join(theirs), ", ".join(measured), parts)
+def _most_improved(figures: Figures) -> Iterator[Claim]:
+    """Yield the claim that kills fall more than penalised times do, against FF."""
+    for work in ex.WORKLOADS:
+        parts, measured = [], []
+        base = Where(work, "FF")
+        for policy in [name for name in LCS if figures.seeds(Where(work, name))] or LCS:
+            where = Where(work, policy)
+            kills, penalised = (
+                ratios(figures.values(key, where), figures.values(key, base)) for key in (KILLED, PENALISED)
+            )
+            found = change_of_windows(ratios(kills, penalised)) if kills and penalised else None
+            if found is not None or not kills:
+                parts.append((found, Band.below()))
+                measured.append(f"{policy} {number(None if found is None else 1 + found.mean / 100)}")
+        text = "C17: killed / FF's over penalised mean / FF's below 1 under LC and every LCT"
+        yield combined(text, work, "kills fall most", ", ".join(measured), parts)
 
 
-# ---------------------------------------------------------------- LC and LCT against FF and each other
-
-
-def _against_ff(figures: Figures) -> Iterator[Claim]:
-    for workload in WORKLOADS:
-        found = ratio(figures, KILLED, Where(workload, "LCT=1"), Where(workload, "FF"))
-        text = "C1: LCT=1 / FF 1/4 or less, killed"
-        yield judged(text, workload, "4 or 6 times fewer", found, Band.below(1 / TEXT_FACTOR), interval_text)
-    for key in (SLOWDOWN_P95, SLOWDOWN):
-        for workload in WORKLOADS:
-            yield less(figures, "C2", key, Where(workload, "LC"), Where(workload, "LCT=1"), "better")
-
-
-def _thresholds(figures: Figures) -> Iterator[Claim]:
-    for workload in WORKLOADS:
-        yield _order(figures, "C3", SLOWDOWN_P95, workload, THRESHOLDS)
-    steps = [published_ratio(SLOWDOWN_P95, workload, "LCT=1", "LCT=1.5") or 0.0 for workload in WORKLOADS]
-    yield in_print(
-        "C4: bounded slowdown p95: LCT=1 about 20 % above LCT=1.5 in all centres and workloads",
-        "Table 1",
-        "about 20 %",
-        ", ".join(f"{100 * (step - 1):.0f}" for step in steps) + " %",
-        holds=all(quarter(20.0, Of.CHANGE).low <= 100 * (step - 1) <= quarter(20.0, Of.CHANGE).high for step in steps),
-    )
-
-
-def _tables(figures: Figures) -> Iterator[Claim]:
-    for key in (SLOWDOWN_P95, SLOWDOWN, WAIT_P95, WAIT):
-        number_of, title = TABLES[key]
-        for workload in WORKLOADS:
-            yield _published_ratios(figures, f"{number_of}: {title}: ratios to FF", [key], workload, "FF")
-    yield in_print(
-        "C8: wait: the mean of a table of waits is below its 95th percentile",
-        "CTC",
-        "mean 20,082, p95 10,286",
-        "the mean is twice the percentile: more than 5 % of the jobs would have to wait far longer",
-        holds=False,
-    )
-    for key, text in ((SLOWDOWN_P95, "C9"), (WAIT_P95, "C11")):
-        for workload in WORKLOADS:
-            theirs = published_ratio(key, workload, "LC")
-            assert theirs is not None
-            found = figures.change(key, Where(workload, "LC"), Where(workload, "FF"))
-            yield near(f"{text}: LC against FF, {NAMES[key]}", workload, 100 * (theirs - 1), found)
-    for key in (WAIT_P95, WAIT):
-        for workload in WORKLOADS:
-            yield less(figures, "C10", key, Where(workload, "LC"), Where(workload, "LCT=1"), "better")
-
-
-def _penalties(figures: Figures) -> Iterator[Claim]:
-    for key in (PENALISED_P95, PENALISED):
-        for workload in WORKLOADS:
-            yield _order(figures, "C12", key, workload, ("FF", "LC", "LCT=1"))
-        for workload in WORKLOADS:
-            title = TABLES[key][1]
-            yield _published_ratios(figures, f"C12: {title}: ratios to FF", [key], workload, "FF")
-        for workload in WORKLOADS:
-            yield _order(figures, "C13", key, workload, THRESHOLDS[::-1])
-    for workload in WORKLOADS:
-        theirs = published_ratio(PENALISED_P95, workload, "LC", "LCT=1.5")
-        found = ratio(figures, PENALISED_P95, Where(workload, "LC"), Where(workload, "LCT=1.5"))
-        yield near_ratio(f"C14: LC / LCT=1.5, {NAMES[PENALISED_P95]}", workload, theirs or 1.0, found)
-    for key in (PENALISED_P95, PENALISED):
-        for workload in WORKLOADS:
-            yield _all_less(figures, key, workload)
-    for workload in WORKLOADS:
-        theirs = published_ratio(PENALISED_P95, workload, "LCT=1")
-        found = ratio(figures, PENALISED_P95, Where(workload, "LCT=1"), Where(workload, "FF"))
-        yield near_ratio(f"C16: LCT=1 / FF, {NAMES[PENALISED_P95]}", workload, theirs or 1.0, found)
-
-
-def _all_less(figures: Figures, key: str, workload: str) -> Claim:
-    names = _run(figures, workload, ("LC", *LCT))
-    found = [ratio(figures, key, Where(workload, name), Where(workload, "FF")) for name in names]
-    measured = ", ".join(
-        f"{name} {number(None if each is None else each.mean)}" for name, each in zip(names, found, strict=True)
-    )
-    text = f"C15: LC and LCT with every threshold / FF below 1, {NAMES[key]}"
-    return combined(text, workload, "all less", measured, [(each, Band.below(1 - DIFFERENT)) for each in found])
-
-
-# ---------------------------------------------------------------- kills of LC and LCT
-
-
-def _kills(figures: Figures) -> Iterator[Claim]:
-    for workload in WORKLOADS:
-        yield _most_improved(figures, workload)
-    found = ratio(figures, KILLED, Where("CTC HIGH", "LCT=1"), Where("CTC HIGH", "FF"))
-    yield near_ratio("C18: LCT=1 / FF, killed", "CTC HIGH", 70 / 428, found, told="70 of 428")
-    for workload in WORKLOADS:
-        names = _run(figures, workload, LCT[1:])
-        halves = [ratio(figures, KILLED, Where(workload, name), Where(workload, "FF")) for name in names]
-        measured = ", ".join(
-            f"{name} {number(None if each is None else each.mean)}" for name, each in zip(names, halves, strict=True)
-        )
-        text = "C19: LCT above 1 / FF half or less, killed"
-        yield combined(text, workload, "halved", measured, [(each, Band.below(0.5)) for each in halves])
-    for workload in HARD:
-        found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "LC"))
-        yield near_ratio("C20: FF / LC, killed", workload, TEXT_FACTOR, found, told="4 x")
-    for log_name in LOGS:
-        own = published_ratio(KILLED, f"{log_name} MED", "FF", "LC") or 0.0
-        band = quarter(TEXT_FACTOR, Of.RATIO)
-        text = "C20: FF / LC, killed, in its own Table 7"
-        yield in_print(text, f"{log_name} MED", "4 x", number(own), holds=band.low <= own <= band.high)
-    for workload in WORKLOADS:
-        if published(KILLED, workload, "FF") is not None:
-            yield _published_ratios(figures, "C21: Table 7: ratios to FF", [KILLED], workload, "FF")
-        yield _order(figures, "C21", KILLED, workload, THRESHOLDS[::-1])
-
-
-def _most_improved(figures: Figures, workload: str) -> Claim:
-    """Return the claim that kills fall more than penalised times do, against FF."""
-    parts, measured = [], []
-    base = Where(workload, "FF")
-    for policy in _run(figures, workload, ("LC", *LCT)):
-        where = Where(workload, policy)
-        kills, penalised = (
-            ratios(figures.values(key, where), figures.values(key, base)) for key in (KILLED, PENALISED)
-        )
-        found = change_of_windows(ratios(kills, penalised)) if kills and penalised else None
-        if found is not None or not kills:
-            parts.append((found, Band.below()))
-            measured.append(f"{policy} {number(None if found is None else 1 + found.mean / 100)}")
-    text = "C17: killed / FF's over penalised mean / FF's below 1 under LC and every LCT"
-    return combined(text, workload, "kills fall most", ", ".join(measured), parts)
-
-
-# ---------------------------------------------------------------- LC like LCT, and which threshold is best
-
-
-def _trade_offs(figures: Figures) -> Iterator[Claim]:
-    for workload in WORKLOADS:
-        for other in ("LCT=1.25", "LCT=1.5"):
-            parts, theirs, measured = [], [], []
-            for key in (SLOWDOWN_P95, KILLED, PENALISED):
-                target = published_ratio(key, workload, "LC", other)
-                if target is not None:
-                    found = ratio(figures, key, Where(workload, "LC"), Where(workload, other))
-                    parts.append((found, quarter(target, Of.RATIO)))
-                    theirs.append(f"{NAMES[key]} {number(target)}")
-                    measured.append(f"{NAMES[key]} {number(None if found is None else found.mean)}")
-            text = f"C22: LC / {other} as published"
-            yield combined(text, workload, ", ".join(theirs), ", ".join(measured), parts)
-    for workload in WORKLOADS:
-        least, most = Where(workload, "LCT=1"), Where(workload, "LCT=1.5")
-        bands = ((SLOWDOWN_P95, Band.below(1.0)), (KILLED, Band.above(1.0)), (PENALISED, Band.above(1.0)))
-        changes = [(ratio(figures, key, most, least), band) for key, band in bands]
-        measured = [
-            f"{NAMES[key]} {number(None if found is None else found.mean)}"
-            for (key, _), (found, _) in zip(bands, changes, strict=True)
-        ]
-        text = "C23: LCT=1.5 / LCT=1: slowdown below 1, kills and penalised time above"
-        yield combined(text, workload, "better, more, more", ", ".join(measured), changes)
-    for log_name in LOGS:
-        yield _balance(figures, log_name)
-
-
-def _balance(figures: Figures, log_name: str) -> Claim:
-    """Return the claim that of the thresholds 1.15 is nearest to the best of all three figures."""
-    best = [name for workload in _of_log(log_name) for name in _nearest(figures, workload)]
-    measured = ", ".join(f"{name} {best.count(name)}" for name in THRESHOLDS if name in best)
+def _balance(figures: Figures) -> Iterator[Claim]:
+    """Yield the claim that of the thresholds 1.15 is nearest to the best of all three figures."""
     text = "C24: threshold 1.15 has the least distance to the best slowdown p95, kills and penalised time, each from 0 to 1"
-    return agreeing(text, log_name, "1.15", [name == "LCT=1.15" for name in best], measured)
-
-
-def _of_log(log_name: str) -> list[str]:
-    return [f"{log_name} {mix}" for mix in MIXES]
+    for log_name in ex.LOGS:
+        best = [name for mix in ex.MIXES for name in _nearest(figures, f"{log_name} {mix}")]
+        measured = ", ".join(f"{name} {best.count(name)}" for name in THRESHOLDS if name in best)
+        yield agreeing(text, log_name, "1.15", [name == "LCT=1.15" for name in best], measured)
 
 
 def _nearest(figures: Figures, workload: str) -> Iterator[str]:
     """Yield for each run of all thresholds the one whose three figures, scaled from best to worst, are nearest to the best."""
-    keys = (SLOWDOWN_P95, KILLED, PENALISED)
-    values = {
-        key: {name: figures.values(key, Where(workload, name)) for name in THRESHOLDS} for key in keys
-    }  # key -> threshold -> pair -> value
+    values = {key: {name: figures.values(key, Where(workload, name)) for name in THRESHOLDS} for key in OF_THREE}
     for pair in values[KILLED][THRESHOLDS[0]]:
         if all(pair in found for by_name in values.values() for found in by_name.values()):
             yield min(THRESHOLDS, key=lambda name: _distance(values, name, pair))
@@ -338,86 +165,187 @@ def _distance(values: Mapping[str, Mapping[str, Mapping[int, float]]], name: str
     return squares
 
 
-# ---------------------------------------------------------------- RUA
-
-
-def _rua(figures: Figures) -> Iterator[Claim]:
-    for key in (SLOWDOWN_P95, ALL_SLOWDOWN_P95):
-        for workload in WORKLOADS:
-            found = figures.change(key, Where(workload, "RUA"), Where(workload, "FF"))
-            text = f"C25: RUA against FF within {CLOSE:g} %, {NAMES[key]}"
-            yield within(text, workload, "below 5 %", found, (-CLOSE, CLOSE))
-    text = "C25: RUA against FF within 5 %, its own example"
-    yield in_print(text, "BLUE HIGH", "100 and around 110", "10 %", holds=CLOSE >= 10)
-    fewer = figures.difference(KILLED, Where("BLUE HIGH", "FF"), Where("BLUE HIGH", "RUA"))
-    text = "C26: jobs that finish under RUA and not under FF"
-    yield near_level(text, "BLUE HIGH", FEWER, fewer, told="400")
-    for workload in WORKLOADS:
-        yield less(figures, "C27", SLOWDOWN_P95, Where(workload, "RUA"), Where(workload, "LC"), "better")
-    for other, band, told in (("FF", (0.75, 1.31), "about 4,000 and 5,000"), ("LC", (0.5, 0.75), "about .57 to .71")):
-        found = ratio(figures, WAIT_P95, Where("CTC HIGH", "RUA"), Where("CTC HIGH", other))
-        text = f"C28: wait p95, RUA / {other} from {band[0]:g} to {band[1]:g}"
-        yield within(text, "CTC HIGH", told, found, band, interval_text)
-    text = "C28: wait p95, FF and LC of the text are those of its Table 3"
-    yield in_print(text, "CTC HIGH", "about 5,000 and 7,000 s", "10,286 and 12,588 s", holds=False)
-    for key in (SLOWDOWN_P95, WAIT_P95):
-        yield _stable(figures, key)
-
-
-def _stable(figures: Figures, key: str) -> Claim:
-    """Return the claim that the ratios to FF differ less from workload to workload under RUA than under LC."""
+def _spread(figures: Figures, key: str, **_: Any) -> Found:
+    """Return by how many percent ratios to FF differ more from workload to workload under RUA than under LC."""
     spreads: dict[str, dict[int, float]] = {}
     for policy in ("RUA", "LC"):
         logs: dict[int, list[float]] = {}
-        for workload in HARD:
+        for workload in ex.HARD:
             for pair, value in figures.ratios(key, Where(workload, policy), Where(workload, "FF")).items():
                 logs.setdefault(pair, []).append(log(value))
-        spreads[policy] = {pair: statistics.stdev(values) for pair, values in logs.items() if len(values) == len(HARD)}
+        spreads[policy] = {
+            pair: statistics.stdev(all_of) for pair, all_of in logs.items() if len(all_of) == len(ex.HARD)
+        }
     between = ratios(spreads["RUA"], spreads["LC"])
-    found = change_of_windows(between) if between and not any(map(isnan, between.values())) else None
-    text = f"C29: spread of log(RUA / FF) over HIGH and MED below that of LC by %, {NAMES[key]}"
-    return judged(text, "both logs", "more stable", found, Band.below())
+    return change_of_windows(between) if between and not any(map(isnan, between.values())) else None
 
 
-def _rua_kills(figures: Figures) -> Iterator[Claim]:
-    for workload, factors in FACTORS.items():
-        found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "RUA"))
-        for factor in factors:
-            percents = f"{100 * factors[0]:.0f} %"
-            yield near_ratio(f"C30: FF / RUA, {percents} as {factor:g} x", workload, factor, found, told=percents)
-    for workload in WORKLOADS:
-        found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "RUA"))
-        yield judged("C30: FF / RUA, above 1", workload, "fewer", found, Band.above(1.0), interval_text)
-    for key in (PENALISED_P95, PENALISED):
-        change = figures.change(key, Where("BLUE MED", "RUA"), Where("BLUE MED", "FF"))
-        yield near(f"C31: RUA against FF, {NAMES[key]}", "BLUE MED", -50.0, change)
-        for workload in WORKLOADS:
-            yield less(figures, "C31", key, Where(workload, "RUA"), Where(workload, "FF"), "improved")
-    for key in (KILLED, PENALISED, PENALISED_P95):
-        for workload in WORKLOADS:
-            yield less(figures, "C32", key, Where(workload, "RUA"), Where(workload, "LC"), "substantially less")
-    yield from _derived()
-    for workload in WORKLOADS:
-        yield _summary(figures, workload)
+# ---------------------------------------------------------------- what the paper's own print says
 
 
-def _derived() -> Iterator[Claim]:
-    """Yield what the paper's own numbers say of RUA against LC."""
-    text = "C32: RUA / LC below 1, killed, from the text's factors of FF / LC and FF / RUA"
-    for workload, (factor, other) in FACTORS.items():
-        told = f"4 and {factor:g}: {number(TEXT_FACTOR / factor)}; 4 and {other:g}: {number(TEXT_FACTOR / other)}"
-        yield in_print(text, workload, "substantially less", told, holds=TEXT_FACTOR / factor < 1)
-    text = "C33: RUA below LC, killed, as LC is like LCT=1.25 and 1.5 (C22)"
-    yield in_print(text, "CTC HIGH", "substantially less", "428 / 3 = 143, and 87 to 97", holds=False)
-
-
-def _summary(figures: Figures, workload: str) -> Claim:
-    rua, ff = Where(workload, "RUA"), Where(workload, "FF")
-    parts = [
-        (ratio(figures, SLOWDOWN_P95, rua, ff), Band(1 - 2 * ALMOST / 100, 1 + 2 * ALMOST / 100)),
-        (ratio(figures, KILLED, rua, ff), Band.below(1.0)),
-        (ratio(figures, PENALISED, rua, ff), Band.below(1.0)),
+def _steps_in_print() -> Claim:
+    steps = [
+        100 * ((printed.published_ratio(SLOWDOWN_P95, work, "LCT=1", "LCT=1.5") or 0.0) - 1) for work in ex.WORKLOADS
     ]
-    measured = ", ".join(number(None if found is None else found.mean) for found, _ in parts)
-    text = "C34: RUA / FF: slowdown p95 within 10 %, fewer kills and less penalised time"
-    return combined(text, workload, "close, less, less", measured, parts)
+    band = quarter(20.0, Of.CHANGE)
+    text = "C4: bounded slowdown p95: LCT=1 about 20 % above LCT=1.5 in all centres and workloads"
+    told = ", ".join(f"{step:.0f}" for step in steps) + " %"
+    return in_print(text, "Table 1", "about 20 %", told, holds=all(band.low <= step <= band.high for step in steps))
+
+
+def _factor_in_print(log_name: str) -> Claim:
+    own, band = printed.published_ratio(KILLED, f"{log_name} MED", "FF", "LC") or 0.0, quarter(TEXT_FACTOR, Of.RATIO)
+    text = "C20: FF / LC, killed, in its own Table 7"
+    return in_print(text, f"{log_name} MED", "4 x", number(own), holds=band.low <= own <= band.high)
+
+
+def _text_in_print(workload: str) -> Claim:
+    factor, other = FACTORS[workload]
+    text = "C32: RUA / LC below 1, killed, from the text's factors of FF / LC and FF / RUA"
+    told = f"4 and {factor:g}: {number(TEXT_FACTOR / factor)}; 4 and {other:g}: {number(TEXT_FACTOR / other)}"
+    return in_print(text, workload, "substantially less", told, holds=TEXT_FACTOR / factor < 1)
+
+
+# ---------------------------------------------------------------- the claims, in the order of the list
+
+# fmt: off
+CLAIMS: Final = (
+    _row("C1: LCT=1 / FF 1/4 or less, killed", ratio(KILLED, "LCT=1", "FF"), Band.below(1 / TEXT_FACTOR), "4 or 6 times fewer"),
+    _less("C2", "LC", "LCT=1", "better", key=(SLOWDOWN_P95, SLOWDOWN)),
+    _falls("C3", THRESHOLDS, SLOWDOWN_P95),
+    _steps_in_print(),
+    _as_printed("C5: Table 1", SLOWDOWN_P95),
+    _as_printed("C6: Table 2", SLOWDOWN),
+    _as_printed("C7: Table 3", WAIT_P95),
+    _as_printed("C8: Table 4", WAIT),
+    in_print("C8: wait: the mean of a table of waits is below its 95th percentile", "CTC", "mean 20,082, p95 10,286",
+        "the mean is twice the percentile: more than 5 % of the jobs would have to wait far longer", holds=False),
+    _row("{id}: LC against FF, {key}", change("{key}", "LC", "FF"),
+        near(lambda work, key, **_: 100 * ((printed.published_ratio(key, work, "LC") or 1.0) - 1)), key=(SLOWDOWN_P95, WAIT_P95),
+        id=lambda key, **_: "C9" if key == SLOWDOWN_P95 else "C11"),
+    _less("C10", "LC", "LCT=1", "better", key=(WAIT_P95, WAIT)),
+    _falls("C12", ("FF", "LC", "LCT=1"), PENALISED_P95),
+    _as_printed("C12: Table 5", PENALISED_P95),
+    _falls("C13", THRESHOLDS[::-1], PENALISED_P95),
+    _falls("C12", ("FF", "LC", "LCT=1"), PENALISED),
+    _as_printed("C12: Table 6", PENALISED),
+    _falls("C13", THRESHOLDS[::-1], PENALISED),
+    _row("C14: LC / LCT=1.5, penalised p95", ratio(PENALISED_P95, "LC", "LCT=1.5"),
+        near_ratio(_printed("LC", "LCT=1.5", PENALISED_P95, 1.0))),
+    _row("C15: LC and LCT with every threshold / FF below 1, {key}",
+        every(ratio("{key}", "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=LCS), LESS, "all less",
+        key=(PENALISED_P95, PENALISED), work=ex.WORKLOADS),
+    _row("C16: LCT=1 / FF, penalised p95", ratio(PENALISED_P95, "LCT=1", "FF"),
+        near_ratio(_printed("LCT=1", "FF", PENALISED_P95, 1.0))),
+    _most_improved,
+    _row("C18: LCT=1 / FF, killed", ratio(KILLED, "LCT=1", "FF"), near_ratio(70 / 428), "70 of 428", work="CTC HIGH"),
+    _row("C19: LCT above 1 / FF half or less, killed",
+        every(ratio(KILLED, "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=ex.LCT[1:]), Band.below(0.5), "halved"),
+    _row("C20: FF / LC, killed", ratio(KILLED, "FF", "LC"), near_ratio(TEXT_FACTOR), "4 x", work=ex.HARD),
+    *map(_factor_in_print, ex.LOGS),
+    block(
+        _as_printed("C21: Table 7", KILLED,
+            work=lambda workload: [workload] if printed.published(KILLED, workload, "FF") is not None else []),
+        _falls("C21", THRESHOLDS[::-1], KILLED)._replace(each={"work": lambda workload: [workload]}),
+        workload=ex.WORKLOADS),
+    _row("C22: LC / {other} as published", every(ratio("{key}", "LC", "{other}"), "{key} ", join=", ", key=OF_THREE),
+        near_ratio(lambda work, key, other: printed.published_ratio(key, work, "LC", other)), work=ex.WORKLOADS,
+        other=("LCT=1.25", "LCT=1.5")),
+    _row("C23: LCT=1.5 / LCT=1: slowdown below 1, kills and penalised time above",
+        every(ratio("{key}", "LCT=1.5", "LCT=1"), "{key} ", join=", ", key=OF_THREE),
+        lambda key, **_: FEWER if key == SLOWDOWN_P95 else MORE, "better, more, more"),
+    _balance,
+    _row("C25: RUA against FF within 5 %, {key}", change("{key}", "RUA", "FF"), Band(-CLOSE, CLOSE), "below 5 %",
+        key=(SLOWDOWN_P95, ALL_SLOWDOWN_P95), work=ex.WORKLOADS),
+    in_print("C25: RUA against FF within 5 %, its own example", "BLUE HIGH", "100 and around 110", "10 %", holds=CLOSE >= 10),
+    _row("C26: jobs that finish under RUA and not under FF", difference(KILLED, "FF", "RUA"), near_level(400), "400", work="BLUE HIGH"),
+    _less("C27", "RUA", "LC", "better", key=SLOWDOWN_P95),
+    _row("C28: wait p95, RUA / FF from 0.75 to 1.31", ratio(WAIT_P95, "RUA", "FF"), Band(0.75, 1.31), "about 4,000 and 5,000",
+        work="CTC HIGH"),
+    _row("C28: wait p95, RUA / LC from 0.5 to 0.75", ratio(WAIT_P95, "RUA", "LC"), Band(0.5, 0.75), "about .57 to .71",
+        work="CTC HIGH"),
+    in_print("C28: wait p95, FF and LC of the text are those of its Table 3", "CTC HIGH", "about 5,000 and 7,000 s",
+        "10,286 and 12,588 s", holds=False),
+    _row("C29: spread of log(RUA / FF) over HIGH and MED below that of LC by %, {key}", _spread, Band.below(), "more stable",
+        at="both logs", shown=percent_text, work="both", key=(SLOWDOWN_P95, WAIT_P95)),
+    _row("C30: FF / RUA, {percents} as {factor:g} x", ratio(KILLED, "FF", "RUA"), near_ratio(lambda factor, **_: factor), "{percents}",
+        work=FACTORS, factor=lambda work: FACTORS[work], percents=lambda work, **_: f"{100 * FACTORS[work][0]:.0f} %"),
+    _row("C30: FF / RUA, above 1", ratio(KILLED, "FF", "RUA"), MORE, "fewer"),
+    block(
+        _row("C31: RUA against FF, {key}", change("{key}", "RUA", "FF"), near(-50.0), work="BLUE MED"),
+        _less("C31", "RUA", "FF", "improved"),
+        key=(PENALISED_P95, PENALISED)),
+    _less("C32", "RUA", "LC", "substantially less", key=(KILLED, PENALISED, PENALISED_P95)),
+    *map(_text_in_print, FACTORS),
+    in_print("C33: RUA below LC, killed, as LC is like LCT=1.25 and 1.5 (C22)", "CTC HIGH", "substantially less",
+        "428 / 3 = 143, and 87 to 97", holds=False),
+    _row("C34: RUA / FF: slowdown p95 within 10 %, fewer kills and less penalised time",
+        every(ratio("{key}", "RUA", "FF"), join=", ", key=OF_THREE),
+        lambda key, **_: Band(1 - 2 * ALMOST / 100, 1 + 2 * ALMOST / 100) if key == SLOWDOWN_P95 else FEWER, "close, less, less"),
+)
+# fmt: on
+
+
+# ---------------------------------------------------------------- readings
+
+BOTH: Final = (KILLED, PENALISED)
+_pairs = partial(_less, told="substantially less", key=BOTH)
+_to_lc = _printed("FF", "LC", KILLED, TEXT_FACTOR)
+
+
+def _built(text: str, how: str = NOTHING, where: str = "", told: str = "in the text") -> Claim:
+    return by_construction(Claim(text, where, told, how, 0, Verdict.YES))
+
+
+# fmt: off
+READINGS: Final = (
+    _pairs("X1", "RUA", "LC (none)"),
+    _row("X1: FF / LC (none), killed", ratio(KILLED, "FF", cell("LC", variant="none")), near_ratio(_to_lc), work=ex.HARD),
+    _pairs("X2", "RUA (threshold)", "LC"),
+    _pairs("X2, X1", "RUA (threshold)", "LC (none)"),
+    _pairs("X3", "RUA (from 1.0)", "LC"),
+    _pairs("X3, X2", "RUA (from 1.0 by threshold)", "LC"),
+    _pairs("X4", "RUA", "LC (may wait)"),
+    _built("X5: a limit that is extended again for later neighbours kills no job within its estimate",
+        "a job that needs its estimate ends at its limit; `limit_factors = [1.34]` comes to the same, as no factor is above 4/3",
+        "both logs", NOTHING),
+    _row("X6: RUA / LC below 1, killed a week p95", ratio(WEEK_P95, "RUA", "LC"), LESS, "less"),
+    _row("X6: FF / LC, killed a week p95", ratio(WEEK_P95, "FF", "LC"), near_ratio(_to_lc), work=ex.HARD),
+    _pairs("X7", "RUA (threshold)", "LC (control)"),
+    block(
+        _less("X7", "LC (control)", "LC", "longer limits", key=KILLED)._replace(each={"key": [KILLED]}),
+        _less("X7", "LC (at least 1.15)", "LC", "longer limits", key=KILLED)._replace(each={"key": [KILLED]}),
+        work=ex.WORKLOADS),
+    _less("X7", "FF extends (control)", "RUA (threshold)", key=KILLED),
+)
+# fmt: on
+# fmt: off
+RULES: Final = (
+    not_checkable("P1: logs, CTC and BLUE, cleaned", "edition not named", "CTC on 338 processors; 430 is an experiment"),
+    not_checkable("P2: which 10,000 jobs", "not said", "three windows of each log"),
+    _built("P3: mixes by share of jobs, HIGH 80/10/10, MED 50/10/40, LOW 10/10/80"),
+    _built("P4: 4 processors and 6,000 MB/s a node; network and memory do not count"),
+    not_checkable("P5: demand of a greedy process", "the sentence is missing",
+        "2,000 MB/s; 1,677 or 1,700 would give the 11.8 % of Table 5, BLUE HIGH"),
+    _built("P6: penalty of a window, sum over windows, maximum over nodes"),
+    _built("P7: SJBF, one reservation, head first come, first served"),
+    _built("P8: thresholds 1, 1.15, 1.25, 1.5 (LCT) and 1.15, 1.20, 1.25, 1.5 (RUA)"),
+    not_checkable("P9: what a limit is extended by", '"according this penalty"', "the readings X1 to X7"),
+    _built("P10: a job that exceeds its limit is killed"),
+    not_checkable("P11: caption of Table 7", '"Killed Jobs 95th Percentile"', "totals; X6 has kills a week"),
+    not_checkable("P12: seeds and intervals", "none", "up to five draws of demand in each of three windows"),
+    _built("R1: LC exchanges the worst buckets of first fit's allocation",
+        "reaches the least factor of all allocations at that instant (tests enumerate them); the paper says a subset"),
+    not_checkable("R2: LC's start is often later than first fit's", "contradicts R1", "the reading X4, `may_wait`"),
+    _built("R3: LCT stops within the threshold, and looks later in time"),
+    _built("R4: RUA's head takes the allocation with the least slowdown",
+        "tests compare each decision with a slow program of section 5"),
+    _built("R5: RUA backfills by penalty factor, then length", "tests compare each decision with a slow program of section 5"),
+    _built("R6: no search between choice and start", "tests compare each decision with a slow program of section 5"),
+)
+# fmt: on
+
+
+def claims(figures: Figures, rows: Sequence[Any] = CLAIMS) -> list[Claim]:
+    """Return the claims, each with what was measured."""
+    return Table(figures, NAMES).claims(rows)

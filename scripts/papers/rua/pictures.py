@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.pictures import MARK, Axes, pyplot
-from scripts.papers.rua.claims import THRESHOLDS, ratio
+from scripts.papers.rua.claims import THRESHOLDS
 from scripts.papers.rua.experiment import HARD, LOGS, MIXES, WORKLOADS
 from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
 from scripts.papers.rua.windows import WindowFigures
@@ -86,7 +86,7 @@ def _readings(plt: Any, found: Figures, folder: Path) -> Path:
     for axis, key in zip(axes, (KILLED, PENALISED), strict=True):
         for offset, (text, (rua, lc, colour)) in enumerate(READINGS.items()):
             for place, workload in enumerate(WORKLOADS):
-                each = ratio(found, key, Where(workload, "RUA", rua), Where(workload, "LC", lc))
+                each = found.ratio(key, Where(workload, "RUA", rua), Where(workload, "LC", lc))
                 if each is not None:
                     at = place + (offset - 1.5) * 0.18
                     low, high = (each.low, each.high) if each.exists else (each.mean, each.mean)
@@ -111,8 +111,8 @@ def _thresholds(plt: Any, found: Figures, folder: Path) -> Path:
             points = [
                 (cost.mean, slow.mean)
                 for name in THRESHOLDS
-                if (cost := ratio(found, key, Where(workload, name), Where(workload, "FF"))) is not None
-                and (slow := ratio(found, SLOWDOWN_P95, Where(workload, name), Where(workload, "FF"))) is not None
+                if (cost := found.ratio(key, Where(workload, name), Where(workload, "FF"))) is not None
+                and (slow := found.ratio(SLOWDOWN_P95, Where(workload, name), Where(workload, "FF"))) is not None
             ]
             if points:
                 axis.plot(*zip(*points, strict=True), "o-", markersize=4, linewidth=1, label=workload)

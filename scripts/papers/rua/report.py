@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.harm import harm_tables
-from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, claims, like, ratio
+from scripts.papers.rua import experiment as ex
+from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, BOTH, NAMES, READINGS, RULES, claims, like
 from scripts.papers.rua.experiment import BASE, LCT, MAIN, POLICIES, VARIANTS, WORKLOADS
 from scripts.papers.rua.published import (
     KILLED,
@@ -21,8 +23,6 @@ from scripts.papers.rua.published import (
     published,
     published_ratio,
 )
-from scripts.papers.rua.readings import combination_tables, reading_claims, texts
-from scripts.papers.rua.rules import rules_of_the_text
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
@@ -50,6 +50,21 @@ SHOWN: Final = {
     "utilisation": ("utilisation", 1.0),
 }
 
+# By what is shown of a run: the variant, and what its limits are; None: the base runs.
+OF_RUA: Final = {
+    None: "factor found",
+    "threshold": "threshold",
+    "from 1.0": "factor found, thresholds from 1.0",
+    "from 1.0 by threshold": "threshold, from 1.0 on",
+}
+OF_LC: Final = {
+    None: "factor found",
+    "none": "not extended",
+    "control": "as RUA's threshold",
+    "at least 1.15": "factor found, at least 1.15",
+    "may wait": "factor found; may wait",
+}
+
 
 def report(found: Figures, size: Size) -> list[str]:
     """Return the lines of the page between its markers."""
@@ -66,7 +81,9 @@ def report(found: Figures, size: Size) -> list[str]:
         f"{VERDICTS} The numbers of the paper are those of its tables, or of its text on figures 8 and 9 (RUA).",
         "",
         *claims_table(claims(figures)),
-        *rules_of_the_text(),
+        "### Parameters and rules",
+        "",
+        *claims_table(claims(figures, RULES)),
         "## Readings",
         "",
         *_readings(figures),
@@ -103,11 +120,29 @@ def _readings(figures: Figures) -> list[str]:
     return [
         "What a limit is extended by, and for whom. The base runs extend by the factor found, under LC and RUA.",
         "",
-        *texts(),
+        *[f"- **{name}**: {variant.text}." for name, variant in ex.READINGS.items()],
         "",
-        *claims_table(reading_claims(figures)),
+        *claims_table(claims(figures, READINGS)),
         *combination_tables(figures),
     ]
+
+
+def combination_tables(figures: Figures) -> list[str]:
+    """Return RUA against LC under all readings: a table for each figure, empty where nothing has run."""
+    lines: list[str] = []
+    for key in BOTH:
+        rows = [row for rua in OF_RUA for row in _rows(figures, key, rua)]
+        if rows:
+            head = table_head(("limits of RUA", "limits of LC"), WORKLOADS)
+            lines += [f"### {NAMES[key].capitalize()}: RUA / LC", "", *head, *rows, ""]
+    return lines
+
+
+def _rows(figures: Figures, key: str, rua: str | None) -> Iterator[str]:
+    for lc, text in OF_LC.items():
+        found = [figures.ratio(key, Where(workload, "RUA", rua), Where(workload, "LC", lc)) for workload in WORKLOADS]
+        if any(found):
+            yield table_row((OF_RUA[rua], text), [interval_text(each) for each in found])
 
 
 def figure_table(figures: Figures, key: str) -> list[str]:
@@ -127,7 +162,7 @@ def figure_table(figures: Figures, key: str) -> list[str]:
         if printed:
             theirs = [number(published_ratio(key, workload, name)) for name in POLICIES]
             lines.append(table_row(("", "published / FF"), theirs))
-        ratios = [interval_text(ratio(figures, key, where, base)) for where in cells[1:]]
+        ratios = [interval_text(figures.ratio(key, where, base)) for where in cells[1:]]
         lines.append(table_row(("", "measured / FF"), ["1", *ratios]))
         if printed:
             verdicts = [NOTHING, *(str(like(figures, key, workload, name) or NOTHING) for name in [*POLICIES][1:])]
@@ -147,7 +182,7 @@ def _beyond(figures: Figures) -> list[str]:
             where = Where(workload, policy)
             if figures.seeds(where):
                 cells = [interval_text(figures.mean(key, where)) for key in (KILLED, "killed_beyond", "killed_within")]
-                cells.append(interval_text(ratio(figures, "killed_within", where, Where(workload, "FF"))))
+                cells.append(interval_text(figures.ratio("killed_within", where, Where(workload, "FF"))))
                 lines.append(table_row((workload, policy, str(figures.seeds(where))), cells))
     return [*lines, ""]
 

@@ -65,6 +65,11 @@ class WindowFigures(Figures):
         rows = [row for part in parts if part is not None for row in part.rows]
         return WindowRows({"workload": where.workload, "policy": where.policy}, tuple(rows)) if rows else None
 
+    def ratio(self, figure: str, where: Where, base: Where) -> Interval | None:
+        """Return a figure over that of ``base``: the geometric mean, or the plain one where a figure is 0."""
+        found = super().ratio(figure, where, base)
+        return interval_of(by_window(self.ratios(figure, where, base))) if found is None else found
+
 
 def ratios(mine: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int, float]:
     """Return the ratio of two figures by pair, over the pairs that both have; NaN where one is not above 0."""
