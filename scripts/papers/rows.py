@@ -42,7 +42,7 @@ class Cell(NamedTuple):
     place: Mapping[str, Any]
 
 
-Spec = str | Cell | Where  # a policy, where the row is; a cell of its own
+Spec = Any  # a policy, where the row is; one with values of its own (`cell`); cells (`Where`), or a function of values that gives them
 
 
 def cell(policy: str, **place: Any) -> Cell:
@@ -70,6 +70,8 @@ class Table:
         """Return the cells that a row names."""
         if isinstance(spec, Where):
             return spec
+        if callable(spec):
+            return spec(**values)  # type: ignore[no-any-return]
         policy, place = spec if isinstance(spec, Cell) else (spec, {})
         filled = {name: _filled(value, values) for name, value in place.items()}
         return self._place(_filled(policy, values), {**values, **filled})
@@ -224,6 +226,7 @@ class Every(NamedTuple):
     join: str = " / "
     known: bool = False  # those that do not exist are not shown
     run: Spec | None = None  # only those that have run; all if none has
+    tell: Callable[[Sequence[Found]], str] | None = None  # what is measured, in place of each figure
     each: Mapping[str, Any] = {}
 
     def parts(self, table: Table, values: Values, band: Any) -> tuple[list[Part], str, str]:
@@ -231,7 +234,8 @@ class Every(NamedTuple):
         sweep = [*swept(self.each, values)]
         if self.run is not None:
             sweep = [at for at in sweep if table.figures.seeds(_there(table.where(self.run, at)))] or sweep
-        parts, told, published = [], [], []
+        parts: list[Part] = []
+        told, published = [], []
         for at in sweep:
             theirs = band.at(at) if isinstance(band, Near) else None
             if isinstance(band, Near) and theirs is None:
@@ -241,13 +245,25 @@ class Every(NamedTuple):
             if found is not None or not self.known:
                 told.append(label + self.show(found))
             published.append(label + number(theirs))
-        return parts, self.join.join(told), self.join.join(published)
+        measured = self.join.join(told) if self.tell is None else self.tell([found for found, _ in parts])
+        return parts, measured, self.join.join(published)
 
 
 def every(figure: Any, label: str = "", show: Shown = mean_text, **settings: Any) -> Every:
     """Return each of some figures; what is no setting of `Every` is swept."""
-    own = {name: settings.pop(name) for name in ("join", "known", "run") if name in settings}
+    own = {name: settings.pop(name) for name in ("join", "known", "run", "tell") if name in settings}
     return Every(figure, label, show, **own, each=settings)
+
+
+class Beside(NamedTuple):
+    """Figures that are judged, and others that are shown in their place."""
+
+    judged: Every
+    shown: Every
+
+    def parts(self, table: Table, values: Values, band: Any) -> tuple[list[Part], str, str]:
+        """Return the former with their bands, and the latter."""
+        return self.judged.parts(table, values, band)[0], self.shown.parts(table, values, Band())[1], ""
 
 
 class Steps(NamedTuple):
@@ -371,7 +387,7 @@ class Row(NamedTuple):
         where, told = (side(**values) if callable(side) else table.text(side, values) for side in (self.at, self.told))
         if isinstance(self.figure, Order | SeedOrder):
             return self.figure.claim(table, values, text, where, told)
-        if isinstance(self.figure, Every | Steps):
+        if isinstance(self.figure, Every | Beside | Steps):
             parts, measured, published = self.figure.parts(table, values, self.band)
             return combined(text, where, told or published, measured, parts)
         changes = isinstance(self.figure, Measured) and self.figure.how == "change"

@@ -29,8 +29,8 @@ from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
 from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
-from scripts.papers.lomarc.settled import TABLE_2 as PRINTED
-from scripts.papers.lomarc.settled import estimates, settled
+from scripts.papers.lomarc.claims import TABLE_2 as PRINTED
+from scripts.papers.lomarc.claims import estimates, settled
 from scripts.papers.reproduce import PAPERS
 from scripts.papers.study import ARCHIVE, LACKING, Size
 from scripts.papers.symbiosis import experiment as symbiosis

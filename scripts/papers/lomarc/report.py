@@ -9,10 +9,9 @@ from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc import experiment as ex
-from scripts.papers.lomarc.claims import claims
+from scripts.papers.lomarc.claims import claims, settled
 from scripts.papers.lomarc.funnel import funnel_table, pairs_table, shares_table
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE
-from scripts.papers.lomarc.settled import settled
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent, table_head, table_row
