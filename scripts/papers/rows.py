@@ -260,10 +260,13 @@ class Beside(NamedTuple):
 
     judged: Every
     shown: Every
+    whole: bool = False  # not shown where one of the former does not exist
 
     def parts(self, table: Table, values: Values, band: Any) -> tuple[list[Part], str, str]:
         """Return the former with their bands, and the latter."""
-        return self.judged.parts(table, values, band)[0], self.shown.parts(table, values, Band())[1], ""
+        parts = self.judged.parts(table, values, band)[0]
+        hidden = self.whole and any(found is None for found, _ in parts)
+        return parts, NOTHING if hidden else self.shown.parts(table, values, Band())[1], ""
 
 
 class Steps(NamedTuple):

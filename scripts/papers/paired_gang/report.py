@@ -10,10 +10,7 @@ from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, sections
 from scripts.papers.means import means_table
 from scripts.papers.paired_gang import experiment as ex
-from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
-from scripts.papers.paired_gang.claims.phases import phase_claims
-from scripts.papers.paired_gang.claims.settled import settled_claims
-from scripts.papers.paired_gang.claims.static import gain, kinds_of, static_claims
+from scripts.papers.paired_gang.claims import SECTIONS, claims, gain, kinds_of
 from scripts.papers.paired_gang.tables import (
     COLUMNS,
     STATE,
@@ -288,11 +285,12 @@ def policies(_figures: Figures) -> list[str]:
     return [*table_head(("name", "preset", "settings")), *rows, ""]
 
 
+def _claims(figures: Figures, section: str) -> list[str]:
+    return claims_table(claims(figures, section))
+
+
 _PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
-    "The claims: static mixes": lambda figures: claims_table(static_claims(figures)),
-    "The claims: dynamic workloads": lambda figures: claims_table(dynamic_claims(figures)),
-    "The claims: jobs with phases": lambda figures: claims_table(phase_claims(figures)),
-    "The claims that no run decides": lambda _: claims_table(settled_claims()),
+    **{title: partial(_claims, section=title) for title in SECTIONS},
     "Saturation": saturation,
     "Policies": policies,
     "Figure 7: static mixes": rates,

@@ -1,1 +1,0 @@
-"""The claims of the paired gang paper, by experiment: what it prints, what was measured, and whether that holds."""
