@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
-from scripts.tables import NOTHING, number, percent, table_head, table_row
+from scripts.papers.figures import percent_text
+from scripts.tables import NOTHING, number, table_head, table_row
 
 from cosched_emulator.statistics.intervals import (
     Interval,
@@ -193,55 +193,6 @@ def judged(
     return combined(text, where, published, shown(found), [(found, band)])
 
 
-def within(
-    text: str,
-    where: str,
-    published: str,
-    found: Interval | None,
-    band: tuple[float, float],
-    shown: Callable[[Interval | None], str] = percent_text,
-) -> Claim:
-    """Return the claim that a figure lies between two bounds."""
-    return judged(text, where, published, found, Band(*band), shown)
-
-
-def near(text: str, where: str, published: float, found: Interval | None) -> Claim:
-    """Return the claim that a change in percent is as published, within a quarter (`quarter`)."""
-    band = quarter(published, Of.CHANGE)
-    points = band.high - published
-    return judged(f"{text}, within {points:.2g} points", where, percent(published), found, band)
-
-
-def near_ratio(
-    text: str,
-    where: str,
-    published: float,
-    found: Interval | None,
-    shown: Callable[[Interval | None], str] = interval_text,
-    told: str = "",
-) -> Claim:
-    """Return the claim that a ratio is as published, within a quarter of ratio - 1. ``told``: how the paper says it."""
-    band = quarter(published, Of.RATIO)
-    return judged(f"{text}, {_between(band)}", where, told or number(published), found, band, shown)
-
-
-def near_level(
-    text: str,
-    where: str,
-    published: float,
-    found: Interval | None,
-    shown: Callable[[Interval | None], str] = interval_text,
-    told: str = "",
-) -> Claim:
-    """Return the claim that a level is as published, within a quarter of itself. ``told``: how the paper says it."""
-    band = quarter(published, Of.LEVEL)
-    return judged(f"{text}, {_between(band)}", where, told or number(published), found, band, shown)
-
-
-def _between(band: Band) -> str:
-    return f"within {number(band.low)} to {number(band.high)}"
-
-
 def combined(
     text: str, where: str, published: str, measured: str, parts: Sequence[tuple[Interval | None, Band]]
 ) -> Claim:
@@ -343,47 +294,3 @@ def predicted(text: str, where: str, published: str, measured: str, *, holds: bo
 def not_checkable(text: str, published: str, reason: str, where: str = "") -> Claim:
     """Return a row of what cannot be checked, or is a definition: the reason stands where others have a figure."""
     return Claim(text, where, published, reason, 0, None, kind=Kind.UNCHECKABLE)
-
-
-# ---------------------------------------------------------------- orders
-
-
-def ascending(
-    figures: Figures,
-    text: str,
-    where: str,
-    figure: str,
-    groups: Sequence[Sequence[Where]],
-    published: str = "this order",
-    named: Callable[[Where], str] = lambda cell: cell.policy,
-) -> Claim:
-    """Return the claim that a figure of all cells of a group is below that of all cells of the next group, paired by seed.
-
-    Two cells are compared by their ratio; by their difference where that is 0 somewhere. ``named``: how a cell is called in the
-    claim's text.
-    """
-    found = [_below(figures, figure, lower, upper) for lower, upper in _pairs(groups)]
-    names = " / ".join(", ".join(map(named, group)) for group in groups)
-    means = " / ".join(", ".join(number(_mean(figures, figure, cell)) for cell in group) for group in groups)
-    claim = combined(f"{text}: {names}", where, published, means, found)
-    return claim if claim.verdict else claim._replace(measured=NOTHING)
-
-
-def _below(figures: Figures, figure: str, lower: Where, upper: Where) -> tuple[Interval | None, Band]:
-    """Return what compares the one's figure with the other's, and where it lies if the one is below."""
-    ratio = figures.ratio(figure, lower, upper)
-    if ratio is not None:
-        return ratio, Band.below(1.0)
-    return figures.difference(figure, lower, upper), Band.below(0.0)
-
-
-def _pairs(groups: Sequence[Sequence[Where]]) -> Iterator[tuple[Where, Where]]:
-    for index in range(1, len(groups)):
-        for lower in groups[index - 1]:
-            for upper in groups[index]:
-                yield lower, upper
-
-
-def _mean(figures: Figures, figure: str, where: Where) -> float | None:
-    found = figures.mean(figure, where)
-    return None if found is None else found.mean

@@ -14,13 +14,28 @@ from scripts.papers.claims import (
     combined,
     in_print,
     judged,
-    near_level,
-    near_ratio,
     not_checkable,
     predicted,
     quarter,
 )
 from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.rows import (
+    Found,
+    Near,
+    Order,
+    Table,
+    block,
+    by_seed,
+    cell,
+    change,
+    every,
+    near,
+    near_level,
+    near_ratio,
+    ratio,
+    row,
+    values_of,
+)
 from scripts.papers.saturation import WORK, saturation_table
 from scripts.verdicts import claims_in, head_lines, marked, verdict_lines
 
@@ -56,10 +71,15 @@ def test_a_quarter_is_taken_of_the_effect(published: float, of: Of, band: tuple[
 
 def test_no_ratio_is_within_a_quarter_that_shows_half_of_the_effect() -> None:
     found = mean_interval([0.90, 0.91, 0.89])  # published .8: a quarter of the ratio would be .6 to 1
-    claim = near_ratio("C3: a / b", "w", 0.8, found)
+    claim = claim_near("C3: a / b", near_ratio(0.8), found)
     assert claim.verdict is Verdict.NO
     assert cells(claim)[:4] == ["C3", "a / b, within 0.75 to 0.85", "w", "0.80"]
-    assert near_level("queue", "w", 0.8, found).verdict is Verdict.YES
+    assert claim_near("queue", near_level(0.8), found).verdict is Verdict.YES
+
+
+def claim_near(text: str, band: Near, found: Found) -> Claim:
+    """Return the claim that a figure is near what is published."""
+    return Table(Figures([], {})).claims([row(text, lambda _: found, band, at="w")])[0]
 
 
 VALUES = ([0.8, 0.9, 0.95, 0.7], [1.3, 0.9, 1.1], [2.0, 2.1, 2.2, 2.05, 2.1], [1.0, 1.2])
@@ -186,3 +206,91 @@ def test_a_queue_grows_if_its_second_half_is_more_than_twice_the_first(
     ]
     table = saturation_table(Figures(series_of(rows), {}), [Where("w", "p"), Where("w", "other")])
     assert [line.split(" | ")[-2:] for line in table[4:-1]] == [[words, f"{len(halves)} yes |"]]
+
+
+# ---------------------------------------------------------------- rows as data
+
+LEVELS = {("w1", "A"): 1.0, ("w1", "B"): 2.0, ("w2", "A"): 3.0, ("w2", "B"): 3.3}
+
+
+def table() -> Table:
+    """Return figures of two policies on two workloads, three seeds each: a column that is the level times the seed."""
+    places = dict.fromkeys(COLUMNS.values(), "")
+    rows = [
+        {**places, "workload": work, "policy": policy, "seed": str(seed), "x": level * seed}
+        for (work, policy), level in LEVELS.items()
+        for seed in (1, 2, 3)
+    ]
+    return Table(Figures(series_of(rows), {}), {"x": "the time"})
+
+
+def test_a_row_is_swept_with_the_last_value_fastest_and_named_as_labels_say() -> None:
+    swept = row(
+        "C1: {key}, {policy} / B",
+        ratio("{key}", "{policy}", "B"),
+        Band.below(1.0),
+        "less",
+        key="x",
+        work=("w1", "w2"),
+        policy=("A", "B"),
+    )
+    claims = table().claims([swept])
+    assert [(claim.text, claim.where) for claim in claims[:3]] == [
+        ("C1: the time, A / B", "w1"),
+        ("C1: the time, B / B", "w1"),
+        ("C1: the time, A / B", "w2"),
+    ]
+    assert [claim.verdict for claim in claims] == [Verdict.YES, Verdict.NO, Verdict.YES, Verdict.NO]
+    assert claims[0].measured == "0.50 (0.50 to 0.50)"
+
+
+def test_what_is_published_may_hang_on_the_row_and_is_in_its_text() -> None:
+    found = table().claims(
+        [
+            row(
+                "C2: A against B",
+                change("x", "A", "B"),
+                near(lambda work: {"w1": -50.0, "w2": 0.0}[work]),
+                work=("w1", "w2"),
+            )
+        ]
+    )
+    assert [(claim.text, claim.published, claim.verdict) for claim in found] == [
+        ("C2: A against B, within 12 points", "-50.0", Verdict.YES),
+        ("C2: A against B, within 5 points", "0.0", Verdict.NO),
+    ]
+
+
+def test_rows_of_a_block_stand_together_for_each_value() -> None:
+    one = row("one", ratio("x", "A", "B"), Band.below(1.0))
+    two = row("two", ratio("x", "B", "A"), Band.below(1.0))
+    claims = table().claims([block(one, two, work=("w1", "w2"))])
+    assert [(claim.text, claim.where) for claim in claims] == [
+        ("one", "w1"),
+        ("two", "w1"),
+        ("one", "w2"),
+        ("two", "w2"),
+    ]
+
+
+def test_an_order_names_its_cells_and_has_not_run_where_one_has_not() -> None:
+    groups = [["A"], ["B", cell("A", work="w2")]]
+    claim = table().claims([row("C3: time", Order("x", groups), work="w1")])[0]
+    assert (claim.text, claim.measured, claim.verdict) == ("C3: time: A / B, A", "2 / 4, 6", Verdict.YES)
+    gone = table().claims([row("C3: time", Order("x", [*groups, ["C"]]), work="w1")])[0]
+    assert (gone.measured, gone.verdict) == ("-", None)
+
+
+def test_every_figure_of_a_row_has_to_be_in_its_band() -> None:
+    both = every(ratio("x", "A", "B"), "{work} ", join=", ", work=("w1", "w2"))
+    claims = table().claims([row("all", both, Band.below(bound), at="both") for bound in (0.95, 0.7)])
+    assert [claim.verdict for claim in claims] == [Verdict.YES, Verdict.NO]
+    assert claims[0].measured == "w1 0.50, w2 0.91"
+
+
+def test_arithmetic_of_its_own_is_done_seed_by_seed() -> None:
+    most = by_seed(lambda one, other: one - other, values_of("x", "B"), values_of("x", "A"))
+    claim = table().claims([row("more", most, Band.above(), work="w1")])[0]
+    assert claim.measured == "2 (-0.48 to 4.48)"  # 1, 2 and 3
+    none = table().claims([row("more", most, Band.above(), work="w3")])[0]
+    assert none.verdict is None

@@ -171,9 +171,9 @@ def figures_of(cells: tuple[Cell, ...], seeds: int = 20, workloads: str = "") ->
 
 
 def test_every_row_of_the_claims_is_there_and_has_its_runs(found: Figures) -> None:
-    claims = all_claims(found)
-    assert [claim.text for claim in claims if claim.verdict is None] == []
-    numbers = {number for claim in claims for number in re.findall(r"[CEP]\d+", claim.text.partition(":")[0])}
+    judged = all_claims(found)
+    assert [claim.text for claim in judged if claim.verdict is None] == []
+    numbers = {number for claim in judged for number in re.findall(r"[CEP]\d+", claim.text.partition(":")[0])}
     assert numbers >= {f"C{number}" for number in range(1, 57)}
     assert numbers >= {f"E{number}" for number in range(1, 13)}
     assert {row[0] for row in CONDITIONS} == {f"P{number}" for number in range(1, 14)}

@@ -10,9 +10,7 @@ import pytest
 from scripts.papers.claims import Claim
 from scripts.papers.figures import Figures, Where
 from scripts.papers.paired_gang import experiment as ex
-from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
-from scripts.papers.paired_gang.claims.phases import phase_claims
-from scripts.papers.paired_gang.claims.static import static_claims
+from scripts.papers.paired_gang.claims import SECTIONS, claims
 from scripts.papers.paired_gang.measures import figures
 from scripts.papers.paired_gang.pictures import PICTURES
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
@@ -196,18 +194,18 @@ def figures_of(cells: tuple[Cell, ...], seeds: int = 3, workloads: str = "") -> 
 
 
 def all_claims(found: Figures) -> list[Claim]:
-    return [*static_claims(found), *dynamic_claims(found), *phase_claims(found)]
+    return [claim for section in [*SECTIONS][:3] for claim in claims(found, section)]
 
 
 def test_every_claim_has_its_runs(cells: tuple[Cell, ...]) -> None:
-    claims = all_claims(figures_of(cells))
-    assert [claim.text for claim in claims if claim.verdict is None] == []
-    rows = {(claim.text.partition(":")[0], claim.where): claim for claim in claims}
+    rows_of = all_claims(figures_of(cells))
+    assert [claim.text for claim in rows_of if claim.verdict is None] == []
+    rows = {(claim.text.partition(":")[0], claim.where): claim for claim in rows_of}
     assert rows["C12", ex.mix(4)].verdict == Verdict.YES
     assert rows["C30", ex.dynamic(ex.HOMOGENEOUS, "0.5")].verdict == Verdict.YES
     assert rows["C31", ex.dynamic(ex.HOMOGENEOUS, "0.95")].verdict == Verdict.NO
     assert rows["C53", ex.dynamic(ex.HOMOGENEOUS, "0.95")].measured == "3 of 3 seeds"
-    drifts = [claim for claim in claims if claim.text.startswith("C41")]
+    drifts = [claim for claim in rows_of if claim.text.startswith("C41")]
     assert {claim.verdict for claim in drifts} == {Verdict.NOT_SHOWN}
     assert {claim.to_decide for claim in drifts} == {6}  # three seeds agree by chance in one case of four
     one = {claim.verdict for claim in all_claims(figures_of(cells, seeds=1)) if not claim.text.startswith("C53")}
@@ -216,7 +214,7 @@ def test_every_claim_has_its_runs(cells: tuple[Cell, ...]) -> None:
 
 def test_claims_of_parts_that_have_not_run_say_so(cells: tuple[Cell, ...]) -> None:
     found = figures_of(cells, workloads="mix")
-    assert {claim.verdict for claim in dynamic_claims(found)} == {None}
+    assert {claim.verdict for claim in claims(found, "The claims: dynamic workloads")} == {None}
     assert all_claims(Figures([], ex.USUAL))
 
 

@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripts.papers.claims import all_of, near
+from scripts.papers.claims import all_of
 from scripts.papers.figures import Figures, Where, percent_text
 from scripts.papers.guests import experiment as guests
 from scripts.papers.guests.measures import figures as opted_in_of
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc import experiment as lomarc
+from scripts.papers.lomarc.claims import TABLE_2 as PRINTED
 from scripts.papers.lomarc.claims import claims as lomarc_claims
+from scripts.papers.lomarc.claims import estimates, settled
 from scripts.papers.lomarc.funnel import shares_of_stages, stages
 from scripts.papers.lomarc.literal import literal_impact
 from scripts.papers.lomarc.measures import CONSTRAINTS, by_class, idle
@@ -29,13 +31,13 @@ from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
 from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
-from scripts.papers.lomarc.claims import TABLE_2 as PRINTED
-from scripts.papers.lomarc.claims import estimates, settled
 from scripts.papers.reproduce import PAPERS
+from scripts.papers.rows import near
 from scripts.papers.study import ARCHIVE, LACKING, Size
 from scripts.papers.symbiosis import experiment as symbiosis
 from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
+from tests.scripts.test_claims import claim_near
 
 import cosched_emulator
 from cosched_emulator import simulate
@@ -212,11 +214,12 @@ def test_figures_are_compared_seed_by_seed() -> None:
 def test_verdicts_need_the_whole_interval() -> None:
     tight, wide = mean_interval([-48.0, -47.5, -48.5]), mean_interval([-48.0, -30.0, -60.0])
     rows = [
-        near("c", "w", published, found) for published, found in ((-50, tight), (-50, wide), (-10, tight), (-50, None))
+        claim_near("c", near(published), found)
+        for published, found in ((-50, tight), (-50, wide), (-10, tight), (-50, None))
     ]
     assert [claim.row.split(" | ")[-1] for claim in rows] == ["yes |", "not shown |", "**no** |", "not run |"]
     assert [claim.row.split(" | ")[-2] for claim in rows] == ["-", "15", "-", "-"]  # seeds that would decide
-    assert near("c", "w", -48.0, mean_interval([-48.0])).verdict == Verdict.NOT_SHOWN  # one seed
+    assert claim_near("c", near(-48.0), mean_interval([-48.0])).verdict == Verdict.NOT_SHOWN  # one seed
     assert rows[0].row == "| - | c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | 3 | 0.00076 | - | yes |"
     assert all_of([Verdict.YES, Verdict.YES]) == Verdict.YES
     assert all_of([Verdict.YES, Verdict.NOT_SHOWN]) == Verdict.NOT_SHOWN

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from scripts.papers.figures import Figures, Where
 from scripts.papers.rua import experiment as rua
-from scripts.papers.rua.claims import claims
+from scripts.papers.rua.claims import READINGS, claims
 from scripts.papers.rua.measures import figures as measure
 from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
-from scripts.papers.rua.readings import combination_tables, reading_claims
-from scripts.papers.rua.report import figure_table, report
+from scripts.papers.rua.report import combination_tables, figure_table, report
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.study import Size, scenario_of
 from tests.scripts.test_reproductions import check_tables, fake_figures
@@ -200,7 +199,7 @@ def test_every_reading_of_rua_is_compared_with_every_one_of_lc() -> None:
     assert len([line for line in table if line.startswith(("| factor", "| threshold"))]) == 2 * 2 * 2
     verdicts = {
         (claim.ids, claim.text.partition(": ")[2]): str(claim.verdict)
-        for claim in reading_claims(figures)
+        for claim in claims(figures, READINGS)
         if claim.where == MED and claim.verdict is not None
     }
     assert verdicts["X2", "RUA (threshold) / LC below 1, killed"] == "yes"

@@ -189,11 +189,12 @@ def _log_ratio(light: float, heavy: float) -> float:
 
 
 _MEAN_PER_CENT = partial(mean_text, text=lambda share: number(None if share is None else 100 * share))
-_GAINS = {"known": True, "show": MEAN_PERCENT}
+_gains = partial(every, show=MEAN_PERCENT, known=True)
 _U1 = BETWEEN[RBR, "L-R", "L-U1"]
 _FUNNEL = f"{SEARCH}_slowdown"
 _FEW = f"C34: few candidates are left at W1, {{what}} {' / '.join(ex.TRACED)}"
 
+_AS_UNDER_M1 = f"C28: gains are as under M1, {{key}} of {' / '.join(ex.TRACED)} against {{base}}"
 # fmt: off
 CLAIMS: Final = (
     _of_loads("C1: L-R takes off about half, {key}", over_loads("{key}", "L-R", "PSS"), near(-50.0), key=BOTH),
@@ -202,14 +203,13 @@ CLAIMS: Final = (
         work=ex.M1),
     row("C4: AC is worse than PSS, {key}", Order("{key}", [["PSS"], ["AC"]]), key=BOTH, work=ex.M1),
     _of_loads("C5: the gain grows with the load, {key}, {policy} against PSS at W1 / W2 / W3",
-        Beside(every(_more_gain, heavier=(1, 2)), every(by_seed(float, percents_of("{key}", "{policy}", "{load}")), load=ex.M1,
-            **_GAINS)),
+        Beside(every(_more_gain, heavier=(1, 2)), _gains(by_seed(float, percents_of("{key}", "{policy}", "{load}")), load=ex.M1)),
         HIGHER, WAY, key=SPEEDS, policy=("L-U1", "L-U2", "L-R", "L-FM", "L-N")),
     row("{id}: against PSS, {policy}, {key}", change("{key}", "{policy}", "PSS"),
         near(lambda key, work, policy, **_: AGAINST_PSS[key][work][policy]), key=AGAINST_PSS, work=lambda key: AGAINST_PSS[key],
         policy=lambda key, work: AGAINST_PSS[key][work], id=_claim_of),
     _of_all(f"C8: L-FM / L-U1 / L-U2 are close to L-R, mean response, each within {CLOSE:g} %",
-        every(change(RESPONSE, "{policy}", "L-R"), policy=OTHERS, **_GAINS), Band(-CLOSE, CLOSE), "pretty close"),
+        _gains(change(RESPONSE, "{policy}", "L-R"), policy=OTHERS), Band(-CLOSE, CLOSE), "pretty close"),
     _of_loads("C9: L-U1 is better than L-U2, mean response", over_loads(RESPONSE, "L-U1", "L-U2"), LOWER, WAY, shown=percent_text),
     _of_all("C10: L-U1 against L-R, mean response", change(RESPONSE, "L-U1", "L-R"), near(0)),
     _of_loads("C11: heuristics differ more in RBR, L-U1 is better than L-U2", over_loads(RBR, "L-U1", "L-U2"), LOWER, WAY,
@@ -231,7 +231,7 @@ CLAIMS: Final = (
             "L-R", "L-U1"), known=True, work=ex.M1)),
         LOWER, WAY),
     _of_loads("C37: L-R is better than L-FM / L-U1 / L-U2, {key}",
-        every(over_loads("{key}", "L-R", "{policy}"), policy=OTHERS, **_GAINS), LOWER, WAY, key=BOTH),
+        _gains(over_loads("{key}", "L-R", "{policy}"), policy=OTHERS), LOWER, WAY, key=BOTH),
     _of_loads("C13: L-FM falls behind L-R with the load, {key}, logarithm of L-FM / L-R at W3 less that at W1",
         by_seed(_log_ratio, *of_loads("{key}", "L-FM", "L-R", LIGHT, HEAVY)), HIGHER, WAY, key=BOTH),
     row("C14: L-FM against L-R, {key}", change("{key}", "L-FM", "L-R"), near(lambda key, work: BETWEEN[key, "L-FM", "L-R"][work]),
@@ -263,9 +263,9 @@ CLAIMS: Final = (
     row("P3: offered load relative to W1's",
         by_seed(float.__truediv__, values_of("offered_load", "PSS"), values_of("offered_load", cell("PSS", work=LIGHT))),
         near_ratio(lambda work: (13 if work == MIDDLE else 21) / 10.6), work=(MIDDLE, HEAVY)),
-    row(f"C28: gains are as under M1, {{key}} of {' / '.join(ex.TRACED)} against {{base}}, points of difference, at most {{half}} (a quarter of L-R's gain in print)",
-        every(by_seed(float.__sub__, *(percents_of("{key}", "{policy}", f"W1 {mix}", "{base}") for mix in ("{mix}", "M1"))),
-            policy=ex.TRACED, **_GAINS),
+    row(f"{_AS_UNDER_M1}, points of difference, at most {{half}} (a quarter of L-R's gain in print)",
+        _gains(by_seed(float.__sub__, *(percents_of("{key}", "{policy}", f"W1 {mix}", "{base}") for mix in ("{mix}", "M1"))),
+            policy=ex.TRACED),
         _half, "similar", at="W1 {mix}", mix=("M2", "M3"), key=BOTH, base=("PSS", "AC"),
         half=lambda key, **_: number(_quarter_of_best(key))),
     row("{mixes[0]}: L-N gains more under {mixes[1]} than under {mixes[2]}, {key}, points against PSS",

@@ -1,125 +1,104 @@
-"""What is wanted of symbiosis, and whether it holds."""
+"""What is wanted of symbiosis, as data."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from scripts.papers.claims import Band, Claim, judged
-from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.claims import Claim
+from scripts.papers.figures import Figures, Where
+from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, at_most
 from scripts.papers.means import BASE
+from scripts.papers.rows import Found, Row, Table, cell, mean, ratio
 from scripts.papers.symbiosis import experiment as ex
-from scripts.tables import number
 
-from cosched_emulator.statistics.intervals import Interval, difference_of
+from cosched_emulator.statistics.intervals import difference_of
 from cosched_emulator.statistics.weighted import CLASS_NAMES
 
-RESPONSE, SLOWDOWN, P99 = "response_s_mean", "bounded_slowdown_10s_mean", "response_s_p99"
-NAMES: Final = {RESPONSE: "mean response", SLOWDOWN: "mean bounded slowdown", P99: "response p99"}
-# By figure: what it is to be at most, as a part of the best paper's policy on W2, and of L-U1 with the shortest first.
-OF_PAPERS: Final[Mapping[str, float]] = {RESPONSE: 0.72, SLOWDOWN: 0.25, P99: 1.0}
-OF_SHORTEST: Final[Mapping[str, float]] = {RESPONSE: 0.85, SLOWDOWN: 1.0}
+NAMES: Final = {RESPONSE: "mean response", SLOWDOWN: "mean bounded slowdown", P99: "response p99", BASE: "no price"}
 ON_LOGS: Final[Mapping[str, float]] = {"SDSC-SP2": 0.92, "BLUE": 0.92, "CTC": 1.0}
-NO_WORSE: Final = 1.02  # than without sharing, where what is believed is wrong
-MOST_LATER, MOST_OF_CLASS = 0.08, 0.15
-# Of express, as a part of L-U1 with the shortest first: set at the plausible price.
-OF_EXPRESS: Final[Mapping[str, float]] = {RESPONSE: 0.75, SLOWDOWN: 0.40}
-EXPRESS_LATER, EXPRESS_OF_CLASS = 0.06, 0.12
-# With measured co-runs, mean response over that of EASY with the shortest first.
-ON_CO_RUNS: Final[Mapping[str, float]] = {ex.NAS: 0.90, ex.NAS_LOG: 0.93}
-POINTS: Final = 0.02  # above the floor, at W1
-
-
-def claims(figures: Figures) -> list[Claim]:
-    """Return what is wanted, each with what was measured."""
-    return [*_of_w2(figures), *_harm(figures), *_logs(figures), *_dear(figures), *_express(figures), *_co_runs(figures)]
-
-
-def _of_w2(figures: Figures) -> Iterator[Claim]:
-    own = Where("W2", ex.SYMBIOSIS)
-    for place, (figure, most) in enumerate(OF_PAPERS.items(), 1):
-        best = best_paper(figures, "W2", figure)
-        text = f"G{place}: {NAMES[figure]} over that of the best paper's policy"
-        yield _at_most(text, f"W2, {best.policy}", figures.ratio(figure, own, best), most)
-    for place, (figure, most) in enumerate(OF_SHORTEST.items(), 4):
-        text = f"G{place}: {NAMES[figure]} over that of {ex.U1_SHORTEST}"
-        yield _at_most(text, "W2", figures.ratio(figure, own, Where("W2", ex.U1_SHORTEST)), most)
-
-
-def _harm(figures: Figures) -> Iterator[Claim]:
-    for workload, points in (("W2", 0.0), ("W1", POINTS)):
-        where = Where(workload, ex.SYMBIOSIS)
-        text = f"G{6 if workload == 'W2' else 13}: Hshk less its floor"
-        later, floor = figures.values("harm_hshk", where), figures.values("harm_hshk_floor", where)
-        yield _at_most(text, workload, difference_of(later, floor) if later else None, points)
-    yield from _later(
-        figures, Where("W2", ex.SYMBIOSIS), ("G7: H1", MOST_LATER), ("G8: H1 of the worst class", MOST_OF_CLASS)
-    )
-
-
-def _later(figures: Figures, where: Where, share: tuple[str, float], of_class: tuple[str, float]) -> Iterator[Claim]:
-    """Yield the share of the jobs that are later than under EASY, and that of the class which fares worst."""
-    worst = [figures.mean(f"harm_{name.replace(' ', '_')}_h1", where) for name in CLASS_NAMES]
-    found = max([each for each in worst if each is not None], key=lambda each: each.mean, default=None)
-    for (text, most), measured in ((share, figures.mean("harm_h1", where)), (of_class, found)):
-        yield _at_most(f"{text}", ", ".join(filter(None, where[::2])), measured, most)
-
-
-def _logs(figures: Figures) -> Iterator[Claim]:
-    for log in ex.LOGS:
-        own, base = Where(log, ex.SYMBIOSIS), Where(log, ex.U1_SHORTEST)
-        for figure, most in ((RESPONSE, ON_LOGS[log]), (SLOWDOWN, 1.0)):
-            text = f"G{9 if figure == RESPONSE else 10}: {NAMES[figure]} over that of {ex.U1_SHORTEST}"
-            yield _at_most(text, log, figures.ratio(figure, own, base), most)
-
-
-def _dear(figures: Figures) -> Iterator[Claim]:
-    for name, place in (
-        (ex.WHOLE, {"variant": ex.WHOLE}),
-        (ex.NOISE, {"belief": ex.NOISE}),
-    ):
-        own, base = Where("W2", ex.SYMBIOSIS, **place), Where("W2", ex.U1_SHORTEST, **place)
-        text = f"G11: mean response over that of {ex.U1_SHORTEST}"
-        yield _at_most(text, f"W2, {name}", figures.ratio(RESPONSE, own, base), 1.0)
-    for belief in ex.WRONG:
-        own, base = Where("W2", ex.SYMBIOSIS, belief=belief), Where("W2", ex.EASY_SHORTEST)
-        text = "G12: mean response over that without sharing"
-        yield _at_most(text, f"W2, {belief}", figures.ratio(RESPONSE, own, base), NO_WORSE)
-
-
-def _express(figures: Figures) -> Iterator[Claim]:
-    base = Where("W2", ex.U1_SHORTEST)
-    for place, (figure, most) in enumerate(OF_EXPRESS.items(), 14):
-        for price in (BASE, *ex.PRICES):
-            text = f"G{place}: express, {NAMES[figure]} over L-U1's"
-            where = f"W2, {'no price' if price == BASE else price}"
-            yield _at_most(text, where, figures.ratio(figure, Where("W2", ex.EXPRESS, variant=price), base), most)
-    texts = ("G16: express, H1", EXPRESS_LATER), ("G17: express, H1 of the worst class", EXPRESS_OF_CLASS)
-    yield from _later(figures, Where("W2", ex.EXPRESS, variant=ex.HARMED_AT), *texts)
-    own, fair = (
-        Where("W2", ex.EXPRESS, variant=ex.HARMED_AT, belief=ex.NOISE),
-        Where("W2", ex.SYMBIOSIS, belief=ex.NOISE),
-    )
-    text = "G18: express, mean response over that of symbiosis"
-    yield _at_most(text, f"W2, {ex.NOISE}, {ex.HARMED_AT}", figures.ratio(RESPONSE, own, fair), 1.0)
-
-
-def _co_runs(figures: Figures) -> Iterator[Claim]:
-    for work, most in ON_CO_RUNS.items():
-        text = f"G19: on halves of nodes, mean response over that of {ex.EASY_SHORTEST}"
-        yield _at_most(
-            text,
-            work,
-            figures.ratio(RESPONSE, Where(work, ex.HALVES), Where(work, ex.EASY_SHORTEST)),
-            most,
-        )
-
-
-def _at_most(text: str, where: str, found: Interval | None, most: float) -> Claim:
-    return judged(text, where, f"at most {number(most)}", found, Band.below(most), interval_text)
 
 
 def best_paper(figures: Figures, workload: str, figure: str) -> Where:
     """Return the paper's policy whose mean is the lowest; the first where none has run."""
     means = [(found.mean, name) for name in ex.PAPERS if (found := figures.mean(figure, Where(workload, name)))]
     return Where(workload, min(means)[1] if means else ex.PAPERS[0])
+
+
+def _against_best(ids: str, key: str, most: float) -> Any:
+    """Return a claim against the best paper's policy, which is named where the claim is."""
+
+    def claims(figures: Figures) -> list[Claim]:
+        best = best_paper(figures, "W2", key)
+        text = f"{ids}: {NAMES[key]} over that of the best paper's policy"
+        return Table(figures).claims(
+            [at_most(text, ratio(key, ex.SYMBIOSIS, best), most, at=f"W2, {best.policy}", work="W2")]
+        )
+
+    return claims
+
+
+def _above_floor(figures: Figures, work: str) -> Found:
+    """Return Hshk less its floor."""
+    later, floor = (figures.values(name, Where(work, ex.SYMBIOSIS)) for name in ("harm_hshk", "harm_hshk_floor"))
+    return difference_of(later, floor) if later else None
+
+
+def _worst_class(figures: Figures, policy: str, variant: str | None, **_: Any) -> Found:
+    """Return the share of later jobs of the class of jobs that fares worst."""
+    found = [figures.mean(f"harm_{name.replace(' ', '_')}_h1", Where("W2", policy, variant)) for name in CLASS_NAMES]
+    return max([each for each in found if each is not None], key=lambda each: each.mean, default=None)
+
+
+def _later(policy: str, variant: str | None, of_all: tuple[str, float], of_class: tuple[str, float]) -> list[Row]:
+    """Return the share of the jobs that are later than under EASY, and that of the class which fares worst."""
+    at, place = ", ".join(filter(None, ("W2", variant))), {"work": "W2", "policy": policy, "variant": [variant]}
+    figures = (mean("harm_h1", policy), _worst_class)
+    return [
+        at_most(text, figure, most, at=at, **place)
+        for figure, (text, most) in zip(figures, (of_all, of_class), strict=True)
+    ]
+
+
+def _to_shortest(ids: str, key: str, most: float, **each: Any) -> Row:
+    return at_most(
+        f"{ids}: {NAMES[key]} over that of {ex.U1_SHORTEST}", ratio(key, ex.SYMBIOSIS, ex.U1_SHORTEST), most, **each
+    )
+
+
+_TO_NONE = ratio(RESPONSE, ex.SYMBIOSIS, cell(ex.EASY_SHORTEST, belief=None))
+_U1 = cell(ex.U1_SHORTEST, variant=None)
+# fmt: off
+CLAIMS: Final = (
+    _against_best("G1", RESPONSE, 0.72),
+    _against_best("G2", SLOWDOWN, 0.25),
+    _against_best("G3", P99, 1.0),
+    _to_shortest("G4", RESPONSE, 0.85, work="W2"),
+    _to_shortest("G5", SLOWDOWN, 1.0, work="W2"),
+    at_most("G6: Hshk less its floor", _above_floor, 0.0, work="W2"),
+    at_most("G13: Hshk less its floor", _above_floor, 0.02, work="W1"),
+    *_later(ex.SYMBIOSIS, None, ("G7: H1", 0.08), ("G8: H1 of the worst class", 0.15)),
+    *(each for log in ex.LOGS for each in (_to_shortest("G9", RESPONSE, ON_LOGS[log], work=log), _to_shortest("G10", SLOWDOWN, 1.0,
+            work=log))),
+    _to_shortest("G11", RESPONSE, 1.0, at="W2, {variant}", work="W2", variant=ex.WHOLE),
+    _to_shortest("G11", RESPONSE, 1.0, at="W2, {belief}", work="W2", belief=ex.NOISE),
+    at_most("G12: mean response over that without sharing", _TO_NONE, 1.02, at="W2, {belief}", work="W2", belief=ex.WRONG),
+    at_most("G14: express, {key} over L-U1's", ratio("{key}", ex.EXPRESS, _U1), 0.75, at="W2, {variant}", work="W2", key=RESPONSE,
+        variant=(BASE, *ex.PRICES)),
+    at_most("G15: express, {key} over L-U1's", ratio("{key}", ex.EXPRESS, _U1), 0.40, at="W2, {variant}", work="W2", key=SLOWDOWN,
+        variant=(BASE, *ex.PRICES)),
+    *_later(ex.EXPRESS, ex.HARMED_AT, ("G16: express, H1", 0.06), ("G17: express, H1 of the worst class", 0.12)),
+    at_most("G18: express, mean response over that of symbiosis",
+        ratio(RESPONSE, cell(ex.EXPRESS, variant=ex.HARMED_AT), ex.SYMBIOSIS), 1.0, at=f"W2, {ex.NOISE}, {ex.HARMED_AT}", work="W2",
+        belief=ex.NOISE),
+    at_most(f"G19: on halves of nodes, mean response over that of {ex.EASY_SHORTEST}", ratio(RESPONSE, ex.HALVES, ex.EASY_SHORTEST),
+        0.90, work=ex.NAS),
+    at_most(f"G19: on halves of nodes, mean response over that of {ex.EASY_SHORTEST}", ratio(RESPONSE, ex.HALVES, ex.EASY_SHORTEST),
+        0.93, work=ex.NAS_LOG),
+)
+# fmt: on
+
+
+def claims(figures: Figures) -> list[Claim]:
+    """Return what is wanted, each with what was measured."""
+    return Table(figures, NAMES).claims(CLAIMS)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, percent_text, sections
+from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm_tables
 from scripts.papers.means import BASE, means_table
 from scripts.papers.pictures import bars, draw_all, grid, legend, point_at
@@ -15,7 +16,7 @@ from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.papers.symbiosis import experiment as ex
-from scripts.papers.symbiosis.claims import P99, RESPONSE, SLOWDOWN, claims
+from scripts.papers.symbiosis.claims import claims
 from scripts.tables import table_head, table_row
 
 SHOWN: Final = {
