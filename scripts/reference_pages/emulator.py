@@ -20,10 +20,9 @@ from cosched_emulator.needs import Needs
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, parameters_of
 from cosched_emulator.nodeos.local import KINDS
 from cosched_emulator.results.figures import metrics, run_energy
+from cosched_emulator.results.files.job_rows import JOB_COLUMNS, METADATA
 from cosched_emulator.results.files.run_files import (
     ALLOCATION_COLUMNS,
-    JOB_COLUMNS,
-    METADATA,
     POWER_COLUMNS,
     PREEMPTION_COLUMNS,
     QUANTUM_COLUMNS,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.results.record_columns import BoolArray, RecordColumns, StayColumns
+from cosched_emulator.results.ended_jobs import BoolArray
+from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.units import SECOND_US

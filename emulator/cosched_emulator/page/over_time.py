@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cosched_emulator.page.document import Figure
+from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures.occupancy import (
     Steps,
     amount_held,
@@ -23,7 +24,6 @@ from cosched_emulator.results.figures.occupancy import (
 from cosched_emulator.results.figures.plot import FloatArray, mean_share
 from cosched_emulator.results.figures.run_energy import PowerTrace
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
-from cosched_emulator.results.record_columns import IntArray
 from cosched_hwmodel.units import SECOND_US
 
 POINTS: Final = 600  # of a line

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from cosched_emulator.page.document import Block, Paragraph, Table
+from cosched_emulator.results.ended_jobs import BoolArray
 from cosched_emulator.results.figures.comparison import (
     NOTHING,
     UNKNOWN_SEED,
@@ -21,7 +22,6 @@ from cosched_emulator.results.figures.metrics import population, quantity
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
 from cosched_emulator.results.harm import Harm, harm_figures, measure_harm, outcomes
 from cosched_emulator.results.harm_tables import Cells, group_table, head_lines, loser_table
-from cosched_emulator.results.record_columns import BoolArray
 from cosched_emulator.statistics.intervals import amount_of
 from cosched_emulator.studies.study_result import within_run
 from cosched_emulator.studies.text import KNOWN

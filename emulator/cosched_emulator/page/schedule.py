@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.page.document import Figure
+from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures.occupancy import Steps, distinct, jobs_waiting, span_us, threads_held
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
-from cosched_emulator.results.record_columns import IntArray
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_hwmodel.units import SECOND_US
 

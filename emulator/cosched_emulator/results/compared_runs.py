@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, os_errors
+from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.comparison import (
@@ -29,7 +30,8 @@ from cosched_emulator.results.figures.comparison import (
 from cosched_emulator.results.figures.metrics import Summary, population, population_figures
 from cosched_emulator.results.figures.plot import COMPARED
 from cosched_emulator.results.figures.replay_figures import replay_lines
-from cosched_emulator.results.files.run_files import JOB_COLUMNS, JOBS
+from cosched_emulator.results.files.job_rows import JOB_COLUMNS
+from cosched_emulator.results.files.run_files import JOBS
 from cosched_emulator.results.files.run_folder import (
     PROFILES,
     RUN,
@@ -44,7 +46,7 @@ from cosched_emulator.results.files.run_folder import (
     sharing_note,
 )
 from cosched_emulator.results.files.run_reader import csv_rows, read_machine, read_run
-from cosched_emulator.results.record_columns import IntArray, int_array
+from cosched_emulator.results.record_columns import int_array
 from cosched_emulator.statistics.intervals import LEVEL
 
 # A key that tells whether two runs have the same jobs.

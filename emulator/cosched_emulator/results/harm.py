@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.ended_jobs import BoolArray, IntArray
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, percentiles
 from cosched_emulator.results.figures.occupancy import exact_sum, ratio, rounded
-from cosched_emulator.results.record_columns import BoolArray, IntArray, RecordColumns
+from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.statistics.weighted import (
     CLASS_NAMES,
     MEDIUM_S,

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.manager.record import GUEST, PARTNER, ROW, JobRecord, QuantumRecord, Stay
+from cosched_emulator.manager.record import GUEST, PARTNER, ROW, JobRecord, QuantumRecord
+from cosched_emulator.results.ended_jobs import BoolArray, EndedJobs, IntArray, ended_jobs
 from cosched_emulator.workload.jobs_in_columns import Interned
 
 # Rows of whole numbers, stored by column in blocks: added rows move no others, and the system gets freed memory back at once.
@@ -69,20 +70,29 @@ class RowBuffer:
         self._stored = 0
         return found
 
+    def extend(self, *columns: Sequence[int] | Ints) -> None:
+        """Add rows, given by column, every column in its place."""
+        if self._waiting:
+            self._store()
+        self._store_columns(columns, len(columns[0]))
+
     def _store(self) -> None:
-        first = self._stored % _BLOCK
-        for (name, kind), values in zip(self._types.items(), zip(*self._waiting, strict=True), strict=True):
-            blocks = self._blocks[name]
-            if first == 0:
-                # A separate mapping: memory between other objects would stay with the process after the column is released.
-                blocks.append(np.frombuffer(mmap.mmap(-1, _BLOCK * np.dtype(kind).itemsize), dtype=kind))
-            blocks[-1][first : first + _WAITING] = values
-        self._stored += _WAITING
+        self._store_columns(tuple(zip(*self._waiting, strict=True)), len(self._waiting))
         self._waiting.clear()
 
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+    def _store_columns(self, columns: Sequence[Sequence[int] | Ints], rows: int) -> None:
+        done = 0
+        while done < rows:
+            first = self._stored % _BLOCK
+            some = min(_BLOCK - first, rows - done)
+            for (name, kind), values in zip(self._types.items(), columns, strict=True):
+                blocks = self._blocks[name]
+                if first == 0:
+                    # A separate mapping: memory between other objects would stay with the process after the column is released.
+                    blocks.append(np.frombuffer(mmap.mmap(-1, _BLOCK * np.dtype(kind).itemsize), dtype=kind))
+                blocks[-1][first : first + some] = values[done : done + some]
+            self._stored += some
+            done += some
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +168,7 @@ def stay_columns(records: Iterable[JobRecord]) -> StayColumns:
 
 def _columns_of(records: Iterable[JobRecord]) -> tuple[RecordColumns, StayColumns]:
     builder = ColumnBuilder()
-    for record in records:
-        builder.add(record)
+    builder.add(ended_jobs(list(records)))
     return builder.columns()
 
 
@@ -173,7 +182,7 @@ def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
 
 
 class ColumnBuilder:
-    """Builds the columns from single jobs in any order; about 150 bytes for each job."""
+    """Builds the columns from jobs in any order; about 150 bytes for each job."""
 
     def __init__(self) -> None:
         self._jobs = RowBuffer(_JOB_TYPES)
@@ -183,43 +192,42 @@ class ColumnBuilder:
         self._masks: dict[int, int] = {}
         self._times = RowBuffer(_TIME_TYPES)  # of jobs that share time
 
-    def add(self, record: JobRecord) -> None:
-        """Add the rows of a job."""
-        job, end_us = record.job, record.end_us
-        spec = job.spec
-        row = len(self._jobs)
-        all_stays, stays = record.stays, record.last_stays
-        first = stays[0] if stays else None
-        # Nearly every job has one stay, on one run of nodes: a comprehension is a call, a third of the time here.
-        wall_us = first.end_us - first.start_us if first is not None and len(stays) == 1 else _span_us(stays)
-        runs = () if first is None else first.runs
-        self._jobs.add(
-            (
-                spec.id,
-                spec.submit_us,
-                0 if first is None else first.start_us,
-                wall_us,
-                wall_us if all_stays is stays else _span_us(all_stays),
-                end_us or 0,
-                0 if first is None else record.work_us,
-                job.run_us,
-                spec.estimate_us,
-                spec.processes * spec.threads_per_process,
-                runs[0][1] if len(runs) == 1 else sum([run[1] for run in runs]),
-                first is not None,
-                end_us is not None,
-                self._states.setdefault(record.state, len(self._states)),
-            )
+    def add(self, jobs: EndedJobs) -> None:
+        """Add the rows of some jobs."""
+        before = len(self._jobs)
+        states, masks, stays = self._states, self._masks, jobs.stays
+        self._jobs.extend(
+            jobs.id,
+            jobs.submit_us,
+            jobs.start_us,
+            jobs.wall_us,
+            jobs.held_us,
+            jobs.end_us,
+            jobs.work_us,
+            jobs.run_us,
+            jobs.estimate_us,
+            jobs.asked,
+            jobs.nodes,
+            jobs.started,
+            jobs.ended,
+            [states.setdefault(state, len(states)) for state in jobs.state],
         )
-        if record.cpu_us is not None:
-            self._times.add((row, *((0, 0) if first is None else (record.cpu_us, record.dispatched_us or 0))))
-        for time in record.disk:
-            self._disk.add((row, time.start_us, time.end_us or 0, time.end_us is not None, record.swap_mb))
-        masks, add = self._masks, self._stays.add
-        for start_us, end_us, runs, _ in all_stays:
-            for node, count, mask, _ in runs:
-                place = masks.setdefault(mask, len(masks))
-                add((row, start_us, end_us, node, count, mask.bit_count(), place))
+        self._stays.extend(
+            [before + row for row in stays.job],
+            stays.start_us,
+            stays.end_us,
+            stays.first_node,
+            stays.node_count,
+            [mask.bit_count() for mask in stays.mask],
+            [masks.setdefault(mask, len(masks)) for mask in stays.mask],
+        )
+        for row, record in jobs.more.items():
+            if record.cpu_us is not None:
+                times = (record.cpu_us, record.dispatched_us or 0) if jobs.started[row] else (0, 0)
+                self._times.add((before + row, *times))
+            for time in record.disk:
+                ended = time.end_us is not None
+                self._disk.add((before + row, time.start_us, time.end_us or 0, ended, record.swap_mb))
 
     def columns(self) -> tuple[RecordColumns, StayColumns]:
         """Return the columns of all jobs, in order of submission, and delete them here."""
@@ -258,10 +266,6 @@ _JOB_TYPES = _types(
 _DISK_TYPES = _types(DiskColumns, {"job": np.uint32, "ended": np.bool_})
 _STAY_TYPES = _types(StayColumns, dict.fromkeys(("job", "first_node", "node_count", "threads", "mask"), np.uint32))
 _TIME_TYPES: Mapping[str, npt.DTypeLike] = {"job": np.uint32, "cpu_us": np.int64, "dispatched_us": np.int64}
-
-
-def _span_us(stays: Sequence[Stay]) -> int:
-    return sum([stay.end_us - stay.start_us for stay in stays])
 
 
 def _as_int64(columns: dict[str, npt.NDArray[Any]], *names: str) -> None:

@@ -32,7 +32,7 @@ def interval_text(intervals: Iterable[tuple[int, int]]) -> str:
             merged[-1] = (merged[-1][0], last)
         else:
             merged.append((first, last))
-    return " ".join(str(first) if first == last else f"{first}-{last}" for first, last in merged)
+    return " ".join([str(first) if first == last else f"{first}-{last}" for first, last in merged])
 
 
 class ThreadNumbering:
@@ -41,6 +41,7 @@ class ThreadNumbering:
     def __init__(self, machine: Sequence[NodeClass]) -> None:
         sizes = [node_class.threads for node_class in machine for _ in range(node_class.nodes)]
         self._first_thread = [0, *accumulate(sizes)]
+        self._narrowest = min(sizes, default=0)
         self._masks: dict[int, tuple[tuple[int, int], ...]] = {}
         self._texts: dict[tuple[Run, ...], str] = {}
 
@@ -70,7 +71,9 @@ class ThreadNumbering:
             if first < 0 or count < 1 or first + count > self.nodes or mask <= 0:
                 raise ValueError(f"no such nodes or threads: {(first, count, mask)}")
             width = mask.bit_length()
-            if any(first_thread[node + 1] - first_thread[node] < width for node in range(first, first + count)):
+            if width > self._narrowest and any(
+                first_thread[node + 1] - first_thread[node] < width for node in range(first, first + count)
+            ):
                 raise ValueError(f"thread mask {mask:#x} is wider than a node of {(first, count)}")
             begin, end = first_thread[first], first_thread[first + count]
             if mask + 1 == 1 << width and end - begin == count * width:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cosched_emulator.couplings.link import DirectLink, Link, LoopbackLink
 from cosched_emulator.errors import ConfigurationError, LinkError
 from cosched_emulator.offered import LINKS
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice, allow_models
-from cosched_plugin.protocol.scheduler import SchedulerFactory
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
+    from cosched_emulator.couplings.link import Link
+    from cosched_plugin.protocol.scheduler import SchedulerFactory
 
 TraceRecord: TypeAlias = dict[str, Any]  # of a decision trace; JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], object]
-LinkMaker: TypeAlias = Callable[[SchedulerFactory], Link]
-_MAKERS: Final[Mapping[str, type[DirectLink | LoopbackLink]]] = {"direct": DirectLink, "loopback": LoopbackLink}
-IN_PROCESS: Final = frozenset(_MAKERS)  # links that call the policy
+LinkMaker: TypeAlias = "Callable[[SchedulerFactory], Link]"
+IN_PROCESS: Final = frozenset(LINKS[:2])  # links that call the policy
 VIRTUAL: Final = "virtual"  # kind of run in its database
 
 
@@ -44,7 +43,9 @@ def coupling(
         raise ConfigurationError(
             "faults.plugin.kills", "0 with a trace: a killed plugin loses the end of its trace", "more"
         )
-    if kind in _MAKERS or callable(kind):
+    if kind in IN_PROCESS or callable(kind):
+        from cosched_emulator.couplings.link import DirectLink, LoopbackLink  # noqa: PLC0415 - with the codec
+
         with TraceFile(trace) if isinstance(trace, str) else nullcontext() as file:
             # The manager makes the scheduler, so the scheduler may use the models that the scenario names.
             models = allow_models([prepared.belief.contention])
@@ -53,7 +54,7 @@ def coupling(
             if callable(kind):
                 yield kind(scheduler)
                 return
-            inside = _MAKERS[kind](scheduler)
+            inside = (DirectLink if kind == "direct" else LoopbackLink)(scheduler)
             deadline_s = prepared.scenario.clock.deadline_s
             try:
                 with overdue_after(deadline_s, lambda: inside.awaits):

@@ -7,16 +7,18 @@ instant follow in further batches. Contention settles once, after the last batch
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import EmulatorError, InvariantError, LinkError
-from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import JobEnded, Woken
+
+if TYPE_CHECKING:
+    from cosched_emulator.couplings.link import Link
+    from cosched_emulator.manager.agenda import Agenda
+    from cosched_emulator.manager.manager import Manager
 
 # With more batches at one instant, the manager refuses the scheduler's actions without end.
 MOST_ROUNDS: Final = 1000

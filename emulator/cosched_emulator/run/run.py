@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import AccountingError, InvariantError
-from cosched_emulator.manager.diary import Diary
-from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
-from cosched_emulator.manager.time_sharing.rotating import Rotating
+from cosched_emulator.results.ended_jobs import EndedJobs, ended_jobs
 from cosched_emulator.results.figures.metrics import TIME_SHARING, TimeSharingTotals, summarise_columns
-from cosched_emulator.results.files.run_files import RunFiles, run_files_of
+from cosched_emulator.results.files.run_files import JOBS_AT_ONCE, RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
 from cosched_emulator.results.record_columns import ColumnBuilder, RecordColumns, StayColumns
-from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.run.counted import CountedRun
+from cosched_emulator.run.counted import CountedJobs, CountedRun, End
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import CutRuns
-from cosched_hwmodel.energy import NodePower
 from cosched_plugin.common.process import freeze_heap
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
     from cosched_emulator.accounting.chain import Reached
+    from cosched_emulator.couplings.link import Link
+    from cosched_emulator.manager.diary import Diary
+    from cosched_emulator.manager.manager import Manager
+    from cosched_emulator.manager.time_sharing.rotating import Rotating
     from cosched_emulator.nodeos.clusters import Counters
     from cosched_emulator.results.figures.run_energy import CpuEnergy, RunEnergy
+    from cosched_hwmodel.energy import NodePower
 
 # The accounts of a run: new ones, or those of a killed run, which then resumes.
 
@@ -81,32 +81,33 @@ def open_accounts(
         accounting.close()
 
 
-# A buffer that passes the records of jobs to their receivers in groups.
+# A buffer that passes jobs to their receivers in groups.
 
-RECORDS_AT_ONCE: Final = 256
+Ended = TypeVar("Ended")
 
 
-class RecordBuffer:
-    """Passes the records of jobs to receivers, in order of their ends; ``.spent_s`` is the time spent in the receivers."""
+class EndedBuffer(Generic[Ended]):
+    """Passes what ended to receivers, in columns, in order of the ends; ``.spent_s`` is the time spent in that."""
 
-    def __init__(self, *receivers: Callable[[JobRecord], None]) -> None:
+    def __init__(self, columns: Callable[[list[Ended]], EndedJobs], *receivers: Callable[[EndedJobs], None]) -> None:
+        self._columns = columns
         self._receivers = receivers
-        self._records: list[JobRecord] = []
+        self._ended: list[Ended] = []
         self.spent_s = 0.0
 
-    def add(self, record: JobRecord) -> None:
-        """Add the record of the next job."""
-        self._records.append(record)
-        if len(self._records) >= RECORDS_AT_ONCE:
+    def add(self, ended: Ended) -> None:
+        """Add the next job."""
+        self._ended.append(ended)
+        if len(self._ended) >= JOBS_AT_ONCE:
             self.flush()
 
     def flush(self) -> None:
-        """Pass all buffered records to each receiver."""
+        """Pass all buffered jobs to each receiver."""
         started = time.perf_counter()
-        for record in self._records:
-            for receive in self._receivers:
-                receive(record)
-        self._records.clear()
+        jobs = self._columns(self._ended)
+        for receive in self._receivers:
+            receive(jobs)
+        self._ended.clear()
         self.spent_s += time.perf_counter() - started
 
 
@@ -146,6 +147,8 @@ def run(
     With ``files`` the records of jobs are written there as they end; with these, and without ``keep``, none stays in memory. Raises
     LinkError if the scheduler is lost, InvariantError for a defect of the emulator.
     """
+    from cosched_emulator.run.build import build_agenda, build_manager  # noqa: PLC0415 - with the manager, for two ends only
+
     manager = build_manager(prepared)
     agenda = build_agenda(prepared, manager)
     committed = None
@@ -155,14 +158,13 @@ def run(
     records: list[JobRecord] = []
     quanta: list[QuantumRecord] = []
     builder, totals, processes = ColumnBuilder(), TimeSharingTotals(), manager.processes
-    kept = (records.append,) if keep else ()
-    receivers = [builder.add, *(kept if files is None else (files.add,))]
+    each: list[Callable[[JobRecord], None]] = [records.append] if files is None and keep else []
     cpu = None
     if processes is not None:
-        receivers.insert(1, totals.add_job)
+        each.append(totals.add_job)
         processes.ended_quanta += [totals.add_quantum, quanta.append if files is None else files.add_quantum]
         cpu = None if prepared.power is None else _cpu_energy(prepared, prepared.power, processes)
-    buffer = RecordBuffer(*receivers)
+    buffer = EndedBuffer(partial(_told, each), builder.add, *(() if files is None else (files.add,)))
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
     with freeze_heap(cycles=processes is not None):  # processes and jobs refer to each other
@@ -183,13 +185,32 @@ def run(
     return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, counters, energy)
 
 
+def _told(receivers: Iterable[Callable[[JobRecord], None]], records: list[JobRecord]) -> EndedJobs:
+    """Pass jobs one by one to receivers, and return them in columns."""
+    for receive in receivers:
+        for record in records:
+            receive(record)
+    return ended_jobs(records)
+
+
 def run_counted(
-    prepared: Prepared, backfill: str, progress: Progress | None = None, files: RunFiles | None = None
+    prepared: Prepared,
+    backfill: str,
+    progress: Progress | None = None,
+    files: RunFiles | None = None,
+    *,
+    keep: bool = True,
 ) -> Finished:
     """Return the same as `run` where counting decides, under a policy with this backfill."""
     records: list[JobRecord] = []
-    builder = ColumnBuilder()
-    buffer = RecordBuffer(builder.add, records.append if files is None else files.add)
+    builder, made = ColumnBuilder(), CountedJobs(prepared)
+
+    def columns(ended: list[End]) -> EndedJobs:
+        if files is None and keep:
+            records.extend(map(made.record, ended))
+        return made.columns(ended)
+
+    buffer = EndedBuffer(columns, builder.add, *(() if files is None else (files.add,)))
     counted = CountedRun(prepared, backfill, buffer.add, progress)
     started = time.perf_counter()
     with freeze_heap(cycles=False):

@@ -202,9 +202,7 @@ def _custom(hardware: Hardware, facts: FactsOfJobs) -> ContentionModel:
 
 TRUTHS: Final[Mapping[str, Truth]] = {
     "none": Truth(lambda _jobs: False, lambda _hardware, _facts: None),
-    "bandwidth": Truth(
-        lambda jobs: any(jobs.each(jobs.demand)), lambda hardware, _facts: BandwidthModel(hardware.resources)
-    ),
+    "bandwidth": Truth(lambda jobs: jobs.says("demand"), lambda hardware, _facts: BandwidthModel(hardware.resources)),
     "lomarc": Truth(
         lambda jobs: jobs.knows(jobs.usage), lambda hardware, facts: LomarcContention(hardware.lomarc, facts.usage)
     ),

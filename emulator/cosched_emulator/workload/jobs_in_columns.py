@@ -313,12 +313,16 @@ class Jobs(Sequence[WorkloadJob]):
 
     def knows(self, column: Column[Value | None]) -> bool:
         """Return whether any of the values is not None."""
+        if isinstance(column, Same | Numbers):
+            return self.known(column) > 0
         return any(value is not None for value in self.each(column))
 
     def known(self, column: Column[Value | None]) -> int:
         """Return the number of values that are not None."""
         if isinstance(column, Same):
             return 0 if column.value is None else len(self)
+        if isinstance(column, Numbers):
+            return len(self)
         return sum([value is not None for value in self.each(column)])
 
     def says(self, name: str) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumRecord, Stay
+from cosched_emulator.results.ended_jobs import ended_jobs
 from cosched_emulator.results.files.run_files import RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import new_run_folder, write_files
 from cosched_emulator.workload.job import Workload, WorkloadJob
@@ -110,8 +111,7 @@ def lines_of(name: str, records: list[JobRecord], machine: tuple[NodeClass, ...]
     """Return the lines of one of the files of a run, with their ends."""
     with TemporaryDirectory() as folder:
         with RunFiles(Path(folder) / "run", machine) as files:
-            for one in sorted(records, key=lambda one: (one.end_us is None, one.end_us or 0)):
-                files.add(one)
+            files.add(ended_jobs(sorted(records, key=lambda one: (one.end_us is None, one.end_us or 0))))
             files.complete(Path(folder), workload_of(records))
         return [line + "\n" for line in (Path(folder) / name).read_bytes().decode().removesuffix("\n").split("\n")]
 

@@ -31,7 +31,7 @@ from cosched_emulator.results.compared_runs import run_names
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
 from cosched_emulator.results.files import run_files as run_files_module
 from cosched_emulator.results.files import run_folder as folder_module
-from cosched_emulator.results.files.run_files import JOB_COLUMNS, job_row
+from cosched_emulator.results.files.job_rows import JOB_COLUMNS
 from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
@@ -125,7 +125,7 @@ def test_all_lines_end_with_a_line_feed(run_folder: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        *((run_files_module, name) for name in ("job_row", "allocation_rows", "schedule_row", "schedule_header")),
+        *((run_files_module, name) for name in ("job_rows", "allocation_rows", "schedule_rows", "schedule_header")),
         *((folder_module, name) for name in ("write_swf", "_timing")),
     ],
 )
@@ -146,15 +146,13 @@ def test_a_failure_leaves_nothing_behind(
 def test_a_failure_in_the_middle_of_a_file_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = []
+    write_in_order = run_files_module._write_in_order
 
-    def broken(*arguments: Any) -> str:
-        rows.append(job_row(*arguments))
-        if len(rows) == 3:
-            raise RuntimeError("defect")
-        return rows[-1]
+    def broken(*arguments: Any) -> None:
+        write_in_order(*arguments)
+        raise RuntimeError("defect")
 
-    monkeypatch.setattr(run_files_module, "job_row", broken)
+    monkeypatch.setattr(run_files_module, "_write_in_order", broken)
     with pytest.raises(RuntimeError, match="defect"):
         write(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []

@@ -28,6 +28,7 @@ from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results import record_columns as row_buffer
+from cosched_emulator.results.ended_jobs import ended_jobs
 from cosched_emulator.results.figures.metrics import summarise, summarise_columns
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import new_run_folder
@@ -112,7 +113,7 @@ def test_the_order_of_jobs_that_end_together_does_not_matter(records: list[JobRe
 def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], chance: random.Random) -> None:
     builder = ColumnBuilder()
     for item in chance.sample(records, len(records)):
-        builder.add(item)
+        builder.add(ended_jobs([item]))
     assert summarise_columns(*builder.columns(), UNEQUAL_NODES) == summarise(records, UNEQUAL_NODES)
 
 
@@ -135,8 +136,7 @@ def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path: Path, monkeypat
 
     def fill() -> None:
         with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
-            for number in range(10_000):
-                files.add(record(number, 0, stays=(stay(0, number, run_on(0, 1, 1, 1)),)))
+            files.add(ended_jobs([record(n, 0, stays=(stay(0, n, run_on(0, 1, 1, 1)),)) for n in range(10_000)]))
 
     with pytest.raises(InputError, match="folder that can be written, got No space left on device"):
         fill()
@@ -185,10 +185,11 @@ def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
         builder = ColumnBuilder()
 
         def add(first: int, last: int) -> None:
-            for number in range(first, last):
-                one = record(number, number, stays=(stay(number, number + 1, run_on(0, 1, 1, 1)),), work_s=1)
-                builder.add(one)
-                files.add(one)
+            for number in range(first, last, 100):
+                alike = [(n, (stay(n, n + 1, run_on(0, 1, 1, 1)),)) for n in range(number, number + 100)]
+                some = ended_jobs([record(n, n, stays=stays, work_s=1) for n, stays in alike])
+                builder.add(some)
+                files.add(some)
 
         add(0, 5_000)
         tracemalloc.start()

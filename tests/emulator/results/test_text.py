@@ -18,7 +18,7 @@ from tests.emulator.results.samples import SHAPES, TWO_NODES, UNEQUAL_NODES, lin
 from tests.runs import run_on
 
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.files.run_files import JOB_COLUMNS, METADATA
+from cosched_emulator.results.files.job_rows import JOB_COLUMNS, METADATA
 from cosched_emulator.results.files.run_reader import read_owners
 from cosched_emulator.results.record_columns import RecordColumns, job_columns
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals

@@ -9,7 +9,8 @@ import pytest
 
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.files.run_files import schedule_row
+from cosched_emulator.results.ended_jobs import ended_jobs
+from cosched_emulator.results.files.run_files import schedule_rows
 from cosched_emulator.run.policy_warnings import settings_without_use, sums_of_pairs
 from cosched_emulator.run.policy_warnings import warnings_of as policy_warnings
 from cosched_emulator.run.prepare import prepare
@@ -141,7 +142,7 @@ def test_queue_and_partition_are_in_the_schedule(tmp_path: Path) -> None:
     file.write_text("; MaxProcs: 8\n1 0 -1 50 2 -1 -1 2 100 -1 1 1 1 1 3 4 -1 -1\n")
     prepared = prepare(read_scenario(None, {"workload": {"swf": str(file)}}))
     finished = run(prepared, DirectLink(choose("easy").scheduler))
-    assert schedule_row(finished.records[0]).split()[14:16] == ["3", "4"]
+    assert schedule_rows(ended_jobs(finished.records))[0].split()[14:16] == ["3", "4"]
 
 
 @pytest.mark.parametrize(("key", "value"), [("nas_memory_mb", 1), ("nas_sizes", [8]), ("nas_sizes", [9])])

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.ended_jobs import BoolArray, IntArray
 from cosched_emulator.results.figures.comparison import Figure
 from cosched_emulator.results.figures.occupancy import (
     Block,
@@ -41,9 +42,7 @@ from cosched_emulator.results.figures.occupancy import (
     time_average,
 )
 from cosched_emulator.results.record_columns import (
-    BoolArray,
     DiskColumns,
-    IntArray,
     RecordColumns,
     StayColumns,
     int_array,

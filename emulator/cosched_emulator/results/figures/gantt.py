@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures.plot import INK, QUIET, SHARING_COLOURS, SHARING_NAMES, caption, window_us
 from cosched_emulator.results.figures.plot_over_time import (
     Box,
@@ -22,7 +23,7 @@ from cosched_emulator.results.figures.plot_over_time import (
     shared_boxes,
     shared_pixels,
 )
-from cosched_emulator.results.record_columns import IntArray, RecordColumns, StayColumns
+from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:

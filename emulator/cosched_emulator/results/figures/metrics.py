@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.offered import POPULATIONS
+from cosched_emulator.results.ended_jobs import BoolArray, IntArray
 from cosched_emulator.results.figures.occupancy import (
     Steps,
     distinct,
@@ -39,9 +40,7 @@ from cosched_emulator.results.figures.occupancy import (
     threads_in_use,
 )
 from cosched_emulator.results.record_columns import (
-    BoolArray,
     DiskColumns,
-    IntArray,
     RecordColumns,
     StayColumns,
     distinct_stays,

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.results.record_columns import DiskColumns, IntArray, RecordColumns, StayColumns, distinct_stays
+from cosched_emulator.results.ended_jobs import IntArray
+from cosched_emulator.results.record_columns import DiskColumns, RecordColumns, StayColumns, distinct_stays
 from cosched_emulator.results.thread_intervals import mask_intervals
 
 # A sweep over time: the number of parts of a machine held by one job or by several, after each change of that number.

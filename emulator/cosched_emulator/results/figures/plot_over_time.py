@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.results.ended_jobs import BoolArray, IntArray
 from cosched_emulator.results.figures.comparison import time_unit
 from cosched_emulator.results.figures.occupancy import Steps, counters, time_average
 from cosched_emulator.results.figures.plot import (
@@ -27,14 +28,7 @@ from cosched_emulator.results.figures.plot import (
     window_us,
 )
 from cosched_emulator.results.figures.run_energy import PowerTrace
-from cosched_emulator.results.record_columns import (
-    ROLES,
-    BoolArray,
-    IntArray,
-    QuantaColumns,
-    RecordColumns,
-    StayColumns,
-)
+from cosched_emulator.results.record_columns import ROLES, QuantaColumns, RecordColumns, StayColumns
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.cpu_meter import CpuUse
 from cosched_emulator.offered import POPULATIONS
+from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures.classes import cores_used
 from cosched_emulator.results.figures.metrics import Selection, Summary, population, statistics
 from cosched_emulator.results.figures.occupancy import (
@@ -33,7 +34,7 @@ from cosched_emulator.results.figures.occupancy import (
     rounded,
     span_us,
 )
-from cosched_emulator.results.record_columns import IntArray, RecordColumns, StayColumns, job_columns, stay_columns
+from cosched_emulator.results.record_columns import RecordColumns, StayColumns, job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower, formula_j, threads_by_core
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass

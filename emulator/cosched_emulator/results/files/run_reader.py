@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.figures.run_energy import PowerTrace
+from cosched_emulator.results.files.job_rows import JOB_COLUMNS
 from cosched_emulator.results.files.run_files import (
     ALLOCATION_COLUMNS,
     ALLOCATIONS,
-    JOB_COLUMNS,
     JOBS,
     POWER_COLUMNS,
     PREEMPTION_COLUMNS,
@@ -33,7 +34,6 @@ from cosched_emulator.results.record_columns import (
     NOT_MEASURED,
     ROLES,
     DiskColumns,
-    IntArray,
     Ints,
     QuantaBuilder,
     QuantaColumns,

@@ -15,11 +15,10 @@ import re
 import stat
 import sys
 import zlib
-from array import array
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal
 from enum import IntEnum
-from typing import IO, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +40,10 @@ MOST_LINES = 50_000_000  # the largest public log has 10 million rows
 _LONGEST_LINE = 1 << 20  # bytes; a packed file may be a thousand times as large as it seems
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _PLAIN = b"0123456789.- \t\r\n"
+_WHOLE_PLAIN = b"0123456789- \t\r\n"
+_MOST_DIGITS = 18  # with the sign: they fit into 64 bits
+_LINE_FEED = ord("\n")
+_BEGINS_NUMBER = np.frombuffer(b"0123456789-", np.uint8)
 # Of other people's writers: several semicolons, blanks or none before and after the key and its colon, an equals sign or nothing before
 # a number instead. Prose is no key: it has blanks.
 _HEADER = re.compile(r";+\s*([A-Za-z][A-Za-z0-9_]*)(?:\s*[:=](.*)|(\s+[+-]?[0-9][0-9,]*\s*))", re.DOTALL)
@@ -97,10 +100,11 @@ class HeaderValue(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """The lines of a log that are rows: the position of each in the content, and its line number in the file."""
+    """The lines of a log that are rows: where each is in the content, without white space before it, and its number in the file."""
 
     content: bytes
     starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
     numbers: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -108,9 +112,7 @@ class Lines(NamedTuple):
 
     def line(self, row: int) -> bytes:
         """Return a row as it is in the file, without white space before it."""
-        start = int(self.starts[row])
-        end = self.content.find(b"\n", start)
-        return self.content[start : end if end >= 0 else None].lstrip()
+        return self.content[int(self.starts[row]) : int(self.ends[row])]
 
     def fields(self, row: int) -> list[bytes]:
         """Return the fields of a row, of which those beyond the format's 18 do not count: recent public logs have GPUs there."""
@@ -119,11 +121,14 @@ class Lines(NamedTuple):
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
         """Yield all rows in blocks, each with the number of rows before it."""
         for first in range(0, len(self), _BLOCK):
-            yield first, [self.line(row) for row in range(first, min(first + _BLOCK, len(self)))]
+            places = zip(
+                self.starts[first : first + _BLOCK].tolist(), self.ends[first : first + _BLOCK].tolist(), strict=True
+            )
+            yield first, [self.content[start:end] for start, end in places]
 
     def only(self, rows: NDArray[np.bool_]) -> Lines:
         """Return some of the rows."""
-        return Lines(self.content, self.starts[rows], self.numbers[rows])
+        return Lines(self.content, self.starts[rows], self.ends[rows], self.numbers[rows])
 
 
 class SwfTable(NamedTuple):
@@ -243,22 +248,26 @@ def _bounded(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
 def _lines(content: bytes) -> tuple[Lines, list[HeaderValue]]:
     """Return the lines that are rows, and the header from the others."""
     header: list[HeaderValue] = []
-    starts, numbers = array("q"), array("q")
-    start, number = 0, 0
-    while start < len(content):
-        number += 1
-        end = content.find(b"\n", start)
-        end = end if end >= 0 else len(content)
+    chars = np.frombuffer(content, np.uint8)
+    spans = range(0, len(chars), _CHUNK)
+    ends = [np.flatnonzero(chars[first : first + _CHUNK] == _LINE_FEED) + first for first in spans]
+    last = [] if content.endswith(b"\n") else [np.array([len(chars)])]
+    all_ends = np.concatenate([np.array([], dtype=np.int64), *ends, *last])
+    starts = np.concatenate([np.array([0], dtype=np.int64), all_ends[:-1] + 1])[: len(all_ends)]
+    is_row = np.zeros(len(starts), dtype=np.bool_)
+    filled = starts < all_ends
+    is_row[filled] = np.isin(chars[starts[filled]], _BEGINS_NUMBER)
+    for place in np.flatnonzero(filled & ~is_row).tolist():  # of most logs the head alone
+        start, end = int(starts[place]), int(all_ends[place])
         line = content[start:end].lstrip()
         if line and line[0] == _COMMENT:
             match = _HEADER.fullmatch(line.decode("utf-8", "replace"))
             if match is not None:
-                header.append(HeaderValue(match[1], (match[2] or match[3] or "").strip(), number))
+                header.append(HeaderValue(match[1], (match[2] or match[3] or "").strip(), place + 1))
         elif line:
-            starts.append(start)
-            numbers.append(number)
-        start = end + 1
-    return Lines(content, np.frombuffer(starts, dtype=np.int64), np.frombuffer(numbers, dtype=np.int64)), header
+            starts[place] = end - len(line)
+            is_row[place] = True
+    return Lines(content, starts[is_row], all_ends[is_row], np.flatnonzero(is_row) + 1), header
 
 
 def _fields(line: bytes) -> list[bytes]:
@@ -272,6 +281,25 @@ def _looks_plain(lines: list[bytes]) -> bool:
         return False
     is_field = np.frombuffer(content, np.uint8) > ord(" ")
     return int(np.count_nonzero(is_field[1:] & ~is_field[:-1])) == len(FIELD_NAMES) * len(lines)
+
+
+def _whole_numbers(lines: list[bytes]) -> NDArray[np.int64] | None:
+    """Return rows of 18 whole numbers each, in a tenth of the time that `np.loadtxt` takes; None: there is something else."""
+    text = b"\n".join([b"", *lines, b""])
+    if text.translate(None, _WHOLE_PLAIN):
+        return None
+    chars = np.frombuffer(text, np.uint8)
+    is_field = chars > ord(" ")
+    begins, ends = (np.flatnonzero(edge) + 1 for edge in (is_field[1:] & ~is_field[:-1], is_field[:-1] & ~is_field[1:]))
+    places, signs = np.flatnonzero(chars == _LINE_FEED)[:-1], np.flatnonzero(chars == ord("-"))
+    whole = (
+        len(begins) == len(FIELD_NAMES) * len(lines)
+        and np.array_equal(np.searchsorted(begins, places), np.arange(len(lines)) * len(FIELD_NAMES))
+        and not is_field[signs - 1].any()
+        and (chars[signs + 1] >= ord("0")).all()
+        and (ends - begins).max(initial=0) <= _MOST_DIGITS
+    )
+    return np.fromstring(text, dtype=np.int64, sep=" ").reshape(-1, len(FIELD_NAMES)) if whole else None
 
 
 class _Columns(NamedTuple):
@@ -291,21 +319,22 @@ def _columns(lines: Lines, *, quick: bool) -> _Columns | None:
     unread = dict.fromkeys(_COUNTED, 0)
     longer = 0
     for first, some in lines.blocks():
-        rows = some
-        if not quick or not _looks_plain(rows):
+        table: NDArray[Any] | None = _whole_numbers(some)
+        rows = some if table is None else []
+        if table is None and (not quick or not _looks_plain(rows)):
             longer += sum([len(line.split(None, len(FIELD_NAMES))) > len(FIELD_NAMES) for line in some])
             rows = [b" ".join(_fields(line)) for line in some]
             if quick and not _looks_plain(rows):
                 return None
         try:
-            table = np.loadtxt(rows, dtype=np.float64, comments=None, usecols=_READ, ndmin=2)
+            table = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2) if table is None else table
         except ValueError:
             return None
-        for index, field in enumerate(_READ):
+        for field in _READ:
             if field in columns:
-                columns[field][first : first + len(some)] = table[:, index]
+                columns[field][first : first + len(some)] = table[:, field]
             if field in unread:
-                says = table[:, index] >= 0 if field == WAIT else table[:, index] > 0
+                says = table[:, field] >= 0 if field == WAIT else table[:, field] > 0
                 unread[field] += int(np.count_nonzero(says))
     return _Columns(columns, longer, {FIELD_NAMES[field]: count for field, count in unread.items() if count})
 

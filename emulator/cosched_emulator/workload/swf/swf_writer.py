@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
@@ -100,29 +100,31 @@ def format_row(
     that is not a number: the format has only numbers.
     """
     times = [UNKNOWN if us is None else seconds_text(us) for us in (submit_us, wait_us, run_us, estimate_us)]
-    return row_of(number, times, processes, allocated, status, user, group, name, memory_mb, queue, partition)
-
-
-def row_of(
-    number: int,
-    times: Sequence[int | str],
-    processes: int,
-    allocated: int | None,
-    status: int,
-    user: str,
-    group: int,
-    name: str,
-    memory_mb: int,
-    queue: int,
-    partition: int,
-) -> str:
-    """Return what `format_row` returns; ``times``: submission, wait, run time and estimate in seconds, -1 where unknown."""
-    submit, wait, run, estimate = times
     held = processes if allocated is None else allocated
-    memory_kb = memory_mb * _KB_OF_MB if memory_mb else UNKNOWN
-    who = user if user.isascii() and user.isdigit() else UNKNOWN
-    what = name if name.isascii() and name.isdigit() else UNKNOWN
-    return (
-        f"{number} {submit} {wait} {run} {held} -1 -1 {processes} {estimate} {memory_kb} {status} {who} {group} {what} "
-        f"{queue} {partition} -1 -1"
+    columns = (processes, held, status, user, group, name, memory_mb, queue, partition)
+    return next(swf_rows((number,), [(time,) for time in times], *[(value,) for value in columns]))  # type: ignore[arg-type]
+
+
+def swf_rows(
+    number: Iterable[int],
+    times: Iterable[Iterable[int | str]],
+    processes: Iterable[int],
+    allocated: Iterable[int],
+    status: Iterable[int],
+    user: Iterable[str],
+    group: Iterable[int],
+    name: Iterable[str],
+    memory_mb: Iterable[int],
+    queue: Iterable[int],
+    partition: Iterable[int],
+) -> Iterator[str]:
+    """Yield what `format_row` returns; ``times``: submissions, waits, run times and estimates in seconds, -1 where unknown."""
+    rows = zip(
+        number, *times, allocated, processes, memory_mb, status, user, group, name, queue, partition, strict=False
     )
+    for job, submit, wait, run, estimate, held, asked, memory, how, who, of, what, line, part in rows:
+        yield (
+            f"{job} {submit} {wait} {run} {held} -1 -1 {asked} {estimate} {memory * _KB_OF_MB if memory else UNKNOWN} {how} "
+            f"{who if who.isascii() and who.isdigit() else UNKNOWN} {of} "
+            f"{what if what.isascii() and what.isdigit() else UNKNOWN} {line} {part} -1 -1"
+        )
