@@ -119,7 +119,11 @@ class Sides:
         upper = api.NodeSet(_all_of(free, self._upper) & there & ~empty)
         if not (lower or upper):
             return OpenNodes(empty, ())
-        present = [each for each in view.running.values() if at_us == view.now_us or view.expected_end(each) > at_us]
+        present = [
+            each
+            for each in view.running.values()
+            if not each.slot and (at_us == view.now_us or view.expected_end(each) > at_us)
+        ]
         taken = twice = 0
         nodes_of = view.nodes_by_job
         for running in present:
@@ -165,10 +169,13 @@ def ratio_of(running: api.Running, view: api.View) -> float:
 
 
 def _of_other_slots(view: api.View, at_us: int) -> int:
-    """Return the nodes of jobs that a manager has put into other slots: their threads are free here, and their memory is not."""
+    """Return the nodes of jobs with memory that a manager has put into other slots: their threads are free here, and it is not.
+
+    `View.availability` has a step where such a job ends, and none for a job that leaves nothing: that one must close no node.
+    """
     nodes = 0
     for running in view.running.values() if view.quantum_us else ():
-        if running.slot and not running.on_disk and view.expected_end(running) > at_us:
+        if running.slot and running.job.memory_mb and not running.on_disk and view.expected_end(running) > at_us:
             nodes |= api.nodes_of(running.runs)
     return nodes
 

@@ -25,7 +25,7 @@ from cosched_emulator.explain.sentences import sentences
 from cosched_plugin.common.allocation import Machine, bits_of
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.protocol.messages import Note, RunningJob
+from cosched_plugin.protocol.messages import Belief, Note, RunningJob, SlotState, StartJob, Turn
 from cosched_plugin.testing.check import check_policy
 
 # Run times beside a partner over the compact ones. light and light: as compact; heavy beside light gains much; two heavy ones
@@ -163,6 +163,26 @@ def test_a_half_beside_two_jobs_of_the_manager_stays_closed() -> None:
     told = welcome_of([nodes_of(1, memory_mb=16)], [tenant, other], [spec_of(1, 1, 100, memory_mb=10)], belief_of())
     policy = compose({"preset": "co-execution-easy", "placement": {"max_slowdown": 9}})
     assert SchedulerCore(policy, told._replace(notes=(Note(8, "spread", 1.0),))).handle(NOW_US, ()) == []
+
+
+@pytest.mark.parametrize("memory_mb", [0, 10])
+def test_a_head_has_a_reservation_where_a_job_of_another_slot_is_on_its_nodes(memory_mb: int) -> None:
+    """That job ends last. With memory it closes its node until then; else none: it must not close it for ever."""
+    other = spec_of(8, 1, 3 * NOW_US, submit_us=0, memory_mb=memory_mb)
+    ends = spec_of(9, 1, 2 * NOW_US, submit_us=0)
+    running = [
+        RunningJob(other, 0, runs_on((0, 1, 0b1111, 1)), 3 * NOW_US, None, slot=2),
+        RunningJob(ends, 0, runs_on((1, 1, 0b1111, 1)), 2 * NOW_US, None),
+    ]
+    wide, long = spec_of(1, 12, NOW_US), spec_of(2, 1, 9 * NOW_US)
+    told = welcome_of([nodes_of(3, memory_mb=16)], running, [wide, long], Belief("none", "bulk-synchronous", ()))
+    records: list[dict[str, Any]] = []
+    policy = compose({"preset": "spread", "placement": {"name": "halves", "share": False}})
+    core = SchedulerCore(policy, told._replace(slots=SlotState(NOW_US, 1, (Turn((0,), 1),), 1)), trace=records.append)
+    assert not [each for each in core.handle(NOW_US, ()) if isinstance(each, StartJob)]
+    assert [(each["job"], each["shadow_us"]) for each in records if each["kind"] == "reserve"] == [
+        (1, 3 * NOW_US if memory_mb else 2 * NOW_US)
+    ]
 
 
 @pytest.mark.parametrize("preset", ["co-execution", "co-execution-easy", "spread"])
