@@ -125,6 +125,14 @@ START: Final[Sequence[Fields]] = (
         "the job, as submitted",
     ),
     Fields(
+        ("asks",),
+        (
+            "what it asks for besides threads: `memory_mb` of each process, `resources` of each node, `licences`, `nodes`: "
+            "those that it may have, as `[first, number]`"
+        ),
+        "of a job that does",
+    ),
+    Fields(
         ("expected_us",),
         "run time expected there, among those neighbours",
     ),
@@ -174,7 +182,7 @@ START: Final[Sequence[Fields]] = (
     ),
     Fields(
         ("free_threads",),
-        "hardware threads open to it: all free ones; where jobs take whole nodes, one for each core of the empty ones",
+        "hardware threads open to it: free ones on nodes that it may have; of whole nodes, one for each core of empty ones",
         "all but `conservative`",
     ),
     Fields(

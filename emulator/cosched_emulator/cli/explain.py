@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 
 import click
@@ -32,8 +33,10 @@ def explain(
     from cosched_emulator.explain.facts import submission
     from cosched_emulator.explain.sentences import sentences
     from cosched_emulator.explain.trace_reader import read_trace
+    from cosched_emulator.results.files.run_reader import read_facts
 
     # The trace is read twice, so that nothing of other jobs need be kept.
     submit_us = submission(read_trace(trace), job)
-    facts = facts_about(read_trace(trace, partial(say, err=True)), job, trace, quantum, submit_us)
+    terms = read_facts(os.path.dirname(trace), job)  # of the run folder that the trace lies in
+    facts = facts_about(read_trace(trace, partial(say, err=True)), job, trace, quantum, submit_us, terms)
     say(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))

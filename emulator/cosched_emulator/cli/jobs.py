@@ -230,7 +230,8 @@ def why(*, jobs: Named = JOBS, caller: Caller) -> None:
             if job_id in starts and job_id in pending
             else {"reason": row["reason"]}
         )
-        rows.append({"job": job_label(row), "job_id": job_id, "state": row["state"], **known})
+        asked = {key: row[key] for key in ("partitions", "resources", "licences", "memory_mb") if row.get(key)}
+        rows.append({"job": job_label(row), "job_id": job_id, "state": row["state"], **asked, **known})
     about = {key: told[key] for key in ("age_s", "draws", "trouble", "record") if key in told}
     show(caller, {"now_s": shown["now_s"], **about, "jobs": rows}, lambda: why_text(about, rows))
     _check_all_exist(shown)

@@ -223,7 +223,9 @@ def why_text(told: Row, rows: Iterable[Row]) -> str:
             lines.append(f"job {row['job']}: {row['state']}")
             continue
         known = row.get("start_s") is not None
-        lines.append(f"job {row['job']}: {row['reason'] or QUEUED}" + (f"; it starts {_when(row)}" if known else ""))
+        where = f" (partition {join_values(row['partitions'])})" if row.get("partitions") else ""
+        starts = f"; it starts {_when(row)}" if known else ""
+        lines.append(f"job {row['job']}{where}: {row['reason'] or QUEUED}{starts}")
     return "\n".join([printable(line) for line in [*lines, *([basis_text(told)] if told else [])]]) + "\n"
 
 

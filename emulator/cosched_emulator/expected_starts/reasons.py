@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.expected_starts.estimates import Estimate
 from cosched_emulator.explain.gang_facts import count_text, span_text
-from cosched_hwmodel.units import amounts_text
+from cosched_hwmodel.units import NodeSet, amounts_text
 from cosched_plugin.common.allocation import Counts, Machine, each_node, room_on
 from cosched_plugin.protocol.messages import JobSpec, RunningJob, Welcome
 
@@ -37,13 +37,14 @@ class Reasons:
         self._matches = _part(settings, "matching") not in ("", "none")
         self._free_at: dict[int, int] = {}  # by node that is in use: the last expected end of its jobs
         self._threads: dict[int, int] = {}  # by node: in use
+        self._memory_mb: dict[int, int] = {}  # likewise
         self._counts = Counts(self._machine.resources, self._machine.licences)
         for job in welcome.running:
             if not job.on_disk:
                 self._occupy(job)
                 self._counts.count(job.spec, job.runs, -1)
-        self._down = set(welcome.down)
-        self._idle = self._machine.nodes - len(self._down | self._free_at.keys())
+        self._down = sum([1 << node for node in set(welcome.down)])
+        self._in_use = sum([1 << node for node in self._free_at])
         self._reserved: tuple[int, int] | None = None  # job, expected start
         self._promised: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
@@ -64,6 +65,7 @@ class Reasons:
             self._threads[node] = (
                 self._machine.threads_of[node] if job.spec.exclusive else self._threads.get(node, 0) + taken
             )
+            self._memory_mb[node] = self._memory_mb.get(node, 0) + processes * job.spec.memory_mb
 
     def of(self, spec: JobSpec, estimate: Estimate | None) -> Reason:
         """Return the reason of one pending job."""
@@ -89,27 +91,38 @@ class Reasons:
 
     def _need(self, spec: JobSpec) -> tuple[str, bool]:
         """Return what a job needs, with what is free of it, and whether that is enough."""
+        its = self._machine.eligible(spec)
+        there = self._counts.open_to(spec, its) & ~self._down
+        amounts = [amounts_text((amount,)) for amount in (*spec.resources, *spec.licences)]
+        memory = [f"{spec.memory_mb} MiB a process"] if spec.memory_mb else []
+        asked = f" with {', '.join([*amounts, *memory])}" if amounts or memory else ""
         if self._whole or spec.exclusive:
-            nodes = self._nodes_for(spec)
+            nodes, idle = self._nodes_for(spec, its), (there & ~self._in_use).bit_count()
             why = self._why_alone(spec)
-            alone = (
-                f"{count_text(nodes, 'node')} of its own{why}"
-                if why
-                else f"{count_text(nodes, 'node')}, empty or beside a partner"
+            alone = f" of its own{asked}{why}" if why else f"{asked}, empty or beside a partner"
+            among = f" of the {its.bit_count()} that it may have" if spec.eligible else ""
+            return (
+                f"needs {count_text(nodes, 'node')}{alone}, and {idle}{among} {'is' if idle == 1 else 'are'} empty",
+                idle >= nodes,
             )
-            return f"needs {alone}, and {self._idle} {'is' if self._idle == 1 else 'are'} empty", self._idle >= nodes
         threads = spec.processes * spec.threads_per_process
-        free, room = 0, 0
-        there = self._counts.open_to(spec, self._machine.eligible(spec))
+        free, room, of = 0, 0, 0
         for node, all_threads in enumerate(self._machine.threads_of):
-            if there >> node & 1 and node not in self._down:
+            of += all_threads * (its >> node & 1)
+            if there >> node & 1:
                 left = all_threads - self._threads.get(node, 0)
                 free += left
-                room += room_on(spec, left, all_threads, self._machine.memory_mb[node])
+                memory_mb = self._machine.memory_mb[node] - self._memory_mb.get(node, 0)
+                room += room_on(spec, left, all_threads, memory_mb)
         least = f", at least {spec.ppn_min} processes a node" if spec.ppn_min > 1 else ""
-        asked = "".join([f" with {amounts_text((amount,))}" for amount in (*spec.resources, *spec.licences)])
+        among = " that it may have" if spec.eligible else ""
+        few = (
+            f", with room for {room} of its {spec.processes} processes"
+            if free >= threads and room < spec.processes
+            else ""
+        )
         return (
-            f"needs {count_text(threads, 'thread')}{least}{asked}, and {free} of {self._machine.threads} are free",
+            f"needs {count_text(threads, 'thread')}{least}{asked}, and {free} of {of}{among} are free{few}",
             room >= spec.processes,
         )
 
@@ -121,12 +134,14 @@ class Reasons:
             return ", as every job here does"
         return ", because its usage is unknown" if spec.usage is None and spec.profile is None else ""
 
-    def _nodes_for(self, spec: JobSpec) -> int:
-        """Return how many empty nodes a job needs: processes on the cores where whole nodes are given, else on all threads."""
-        most = 1
+    def _nodes_for(self, spec: JobSpec, its: NodeSet) -> int:
+        """Return how many empty nodes a job needs: one process a core where whole nodes are given, else one a thread."""
+        most, first = 1, 0
         for node_class in self._machine.classes:
             threads = node_class.cores if self._whole else node_class.threads
-            most = max(most, room_on(spec, threads, threads, node_class.memory_mb))
+            if its >> first & ((1 << node_class.nodes) - 1):
+                most = max(most, room_on(spec, threads, threads, node_class.memory_mb))
+            first += node_class.nodes
         return -(-spec.processes // most)
 
     def _first_free(self, estimate: Estimate | None) -> int | None:

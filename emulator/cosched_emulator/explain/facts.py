@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
@@ -21,7 +22,7 @@ from cosched_emulator.explain.gang_facts import (
     row_of_start,
     slowed_by,
 )
-from cosched_emulator.explain.sentences import rejected_text
+from cosched_emulator.explain.sentences import asks_text, rejected_text
 from cosched_emulator.results.thread_intervals import interval_text, mask_intervals
 
 Facts = dict[str, Any]  # JSON-ready
@@ -39,6 +40,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "resource, seat": "as in the record, or in that of its group",
     "group": "likewise, with `case`, 1 to 3, and `role`: `primary` or `matched`",
     "expected_response_us": "R_est; null where none was told",
+    "asks": "as in the record, with `nodes` as intervals",
     "places": "`nodes` and `threads` as intervals (`0-3 8`), `processes_per_node`",
     "before": "`job` and `shadow_us` of the reservation that it was backfilled before",
     "head": (
@@ -84,11 +86,17 @@ def submission(records: Iterable[Record], job: int) -> int | None:
 
 
 def explain(
-    records: Iterable[Record], job: int, file: str, quantum: int | None = None, submit_us: int | None = None
+    records: Iterable[Record],
+    job: int,
+    file: str,
+    quantum: int | None = None,
+    submit_us: int | None = None,
+    terms: Mapping[str, str] = MappingProxyType({}),
 ) -> Facts:
     """Return the facts about ``job`` in a trace; all times in microseconds, `docs/reference/trace.md` lists them.
 
     With ``quantum``, those about this quantum too. ``submit_us``: its `submission`; without it all records are kept in memory.
+    ``terms``: what its run folder says of it (`read_facts`).
     Raises InputError for a job or a quantum that the trace does not mention, EmulatorError for a job that never started.
     """
     if submit_us is None:
@@ -107,8 +115,12 @@ def explain(
                 f"a job that the trace mentions, and job {job} is not: it did not start, and the policy said nothing of it",
                 None,
             )
-        raise EmulatorError(f"{file}: job {job} never started{collector.so_far()}")
-    facts = {"job": job, "starts": collector.starts_with_turns(), "rejected": collector.rejected}
+        asked = ", ".join(asks_text({}, terms))
+        raise EmulatorError(
+            f"{file}: job {job} never started{f'; it asked for {asked}' if asked else ''}{collector.so_far()}"
+        )
+    starts = collector.starts_with_turns()
+    facts = {"job": job, "starts": starts, "rejected": collector.rejected, "terms": dict(terms)}
     return facts if quantum is None else {**facts, "quantum": quantum_facts(turns.wanted(file), job)}
 
 
@@ -273,6 +285,7 @@ class _Collector:
             "submit_us": record["submit_us"],
             "waited_us": record["at_us"] - record["submit_us"],
             **{key: record[key] for key in ("processes", "estimate_us", "expected_us")},
+            "asks": _asks(record.get("asks")),
             "places": places(record["runs"]),
         }
         for key in _TOLD:
@@ -357,6 +370,13 @@ def places(runs: Iterable[list[int]]) -> list[Facts]:
         {"nodes": interval_text(nodes), "threads": interval_text(mask_intervals(mask)), "processes_per_node": processes}
         for (mask, processes), nodes in groups.items()
     ]
+
+
+def _asks(asks: Record | None) -> Facts | None:
+    if asks is None or "nodes" not in asks:
+        return None if asks is None else dict(asks)
+    nodes = [(first, first + count - 1) for first, count in asks["nodes"]]
+    return {**asks, "nodes": interval_text(nodes)}
 
 
 def _outcome(search: Record | None) -> Facts | None:

@@ -22,6 +22,7 @@ from cosched_emulator.explain.gang_facts import (
     times_text,
     turns_of_row,
 )
+from cosched_hwmodel.units import amounts_text
 
 Facts = Mapping[str, Any]
 
@@ -60,7 +61,7 @@ def sentences(facts: Facts) -> Iterator[str]:
     for number, start in enumerate(starts, 1):
         if len(starts) > 1:
             yield f"Start {number} of {len(starts)}:"
-        yield _submission(facts["job"], start)
+        yield _submission(facts["job"], start, facts["terms"])
         yield from _waiting(start)
         yield from _cause(facts["job"], start)
         yield from _placement(start)
@@ -83,12 +84,27 @@ def rejected_text(rejected: Facts) -> str:
     return f"it was rejected at {instant_text(rejected['at_us'])}: {rejected['reason']!r}"
 
 
-def _submission(job: int, start: Facts) -> str:
+def asks_text(asks: Facts, terms: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a job asks for besides threads: of a start, and by the terms of its run (`read_facts`)."""
+    if "memory_mb" in asks:
+        yield f"{asks['memory_mb']} MiB each"
+    for name, where in (("resources", " on each node"), ("licences", "")):
+        amounts = amounts_text(asks[name].items()) if name in asks else terms.get(name)
+        if amounts:
+            yield f"{amounts}{where}"
+    if "partition" in terms:
+        yield f"partition {terms['partition']}"
+    if "nodes" in asks:
+        yield f"only {_nodes(asks['nodes'])}"
+
+
+def _submission(job: int, start: Facts, terms: Mapping[str, str]) -> str:
     size = count_text(start["processes"], "process", "processes")
+    asks = ", ".join([size, *asks_text(start["asks"] or {}, terms)])
     at = f"was submitted at {instant_text(start['submit_us'])}"
     waited = "at once" if not start["waited_us"] else f"{span_text(start['waited_us'])} later"
     when = f"started {waited}" + (f", at {instant_text(start['at_us'])}" if start["waited_us"] else "")
-    return f"Job {job} ({size}, estimated {span_text(start['estimate_us'])}) {at} and {when}."
+    return f"Job {job} ({asks}, estimated {span_text(start['estimate_us'])}) {at} and {when}."
 
 
 def _waiting(start: Facts) -> Iterator[str]:

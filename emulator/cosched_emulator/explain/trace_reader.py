@@ -153,6 +153,8 @@ def _check(file: str, number: int, record: Record) -> None:
         for field, things in (("together", "jobs"), ("full_rows", "rows"), ("closed_rows", "rows")):
             if not _is_numbers(record.get(field, [])):
                 raise InputError(file, f"numbers of {things}", None, number, field)
+        if not _is_asks(record.get("asks", {})):
+            raise InputError(file, "an account of what a job asks for", None, number, "asks")
         if not _is_runs(record.get("runs")):
             raise InputError(file, "[[first node, count, thread mask, processes], ...]", None, number, "runs")
         for field in ("partners", "hosts"):
@@ -176,6 +178,20 @@ def _is_runs(value: object) -> bool:
         and len(value) > 0
         and all(_is_numbers(run) and len(run) == 4 and run[1] > 0 and run[2] > 0 for run in value)
         and all(max(first, count, processes) <= INT64_MAX for first, count, _mask, processes in value)
+    )
+
+
+def _is_asks(value: object) -> bool:
+    """Return whether ``value`` has memory, amounts and nodes that a job asks for, or some of them."""
+    if not isinstance(value, dict):
+        return False
+    amounts = [value.get(name, {}) for name in ("resources", "licences")]
+    nodes = value.get("nodes", [])
+    return (
+        all(isinstance(item, dict) and _is_numbers([*item.values()]) for item in amounts)
+        and isinstance(nodes, list)
+        and all(_is_numbers(run) and len(run) == 2 and run[1] > 0 and max(run) <= INT64_MAX for run in nodes)
+        and _is_numbers([value.get("memory_mb", 0)])
     )
 
 

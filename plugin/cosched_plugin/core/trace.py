@@ -91,9 +91,23 @@ class Trace:
             "expected_us": start.estimate_us,
             "runs": [list(run) for run in start.runs],
         }
+        asks = _asks(running.job)
+        if asks:
+            record["asks"] = asks
         if start.slot:
             record["slot"] = start.slot
         if together:
             record["together"] = together
         facts = self._facts.pop(start.job_id, {})
         self._sink(record | {key: facts[key] for key in FACTS if key in facts} | facts)
+
+
+def _asks(job: m.JobSpec) -> TraceRecord:
+    """Return what a job asks of its nodes besides threads, and which nodes it may have; empty for a plain one."""
+    asks: TraceRecord = {"memory_mb": job.memory_mb} if job.memory_mb else {}
+    for name, amounts in (("resources", job.resources), ("licences", job.licences)):
+        if amounts:
+            asks[name] = dict(amounts)
+    if job.eligible:
+        asks["nodes"] = [list(nodes) for nodes in job.eligible]
+    return asks

@@ -95,6 +95,36 @@ def test_of_threads_where_resources_or_licences_are_lacking_none_is_free() -> No
     assert free.text.startswith("needs 1 thread with gpu:2, and 2 of 10 are free; other jobs come first")
 
 
+def test_only_nodes_that_a_job_may_have_count() -> None:
+    """Nodes 0 and 1 are in use, 2 and 3 empty: whoever may have 1 and 2 alone must not be told of four."""
+    of_partition = [job(8, 4, eligible=((1, 2),)), job(9, 3, eligible=((1, 2),), exclusive=True)]
+    threads, nodes = [Reasons(state(of_partition, 2), ()).of(each, None) for each in of_partition]
+    assert threads == (NODES, "needs 4 threads, and 2 of 4 that it may have are free")
+    assert nodes == (
+        NODES,
+        "needs 2 nodes of its own, as it asked for them, and 1 of the 2 that it may have is empty",
+    )
+
+
+def test_memory_of_running_jobs_is_not_free() -> None:
+    """There are threads: what the job waits for is memory."""
+    before = state([job(8, 3, memory_mb=600)], 3)
+    (running,) = before.running
+    holds = running._replace(spec=running.spec._replace(memory_mb=300), runs=(Run(0, 3, ThreadMask(1), 1),))
+    (told,) = [Reasons(before._replace(running=(holds,)), ()).of(each.spec, None) for each in before.pending]
+    assert told.kind == ORDER  # one process on each of three nodes, one on the empty one
+    (told,) = [
+        Reasons(before._replace(running=(holds._replace(spec=holds.spec._replace(memory_mb=500)),)), ()).of(
+            each.spec, None
+        )
+        for each in before.pending
+    ]
+    assert told == (
+        NODES,
+        "needs 3 threads with 600 MiB a process, and 5 of 8 are free, with room for 1 of its 3 processes",
+    )
+
+
 def test_a_promise_and_an_exclusive_job() -> None:
     (promised,) = reasons(state([job(8, 8)], 1), "conservative")
     assert promised.text.endswith("it is promised a start at 1:00:00")

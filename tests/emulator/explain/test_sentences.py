@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from tests.emulator.explain.traces import (
     GROUP,
     MATCHABLE,
@@ -17,10 +20,14 @@ from tests.emulator.explain.traces import (
     records_of,
 )
 
+from cosched_emulator import simulate
+from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.explain.facts import explain, explain_starts
 from cosched_emulator.explain.gang_facts import Left, funnel, instant_text, span_text
 from cosched_emulator.explain.sentences import reason
+from cosched_emulator.explain.trace_reader import read_trace
+from cosched_emulator.results.files.run_reader import read_facts
 
 # ---------------------------------------------------------------- sentences
 
@@ -74,6 +81,44 @@ def test_every_start_in_a_slice_is_explained(glts: list[Record]) -> None:
         (start,) = explain(glts, job, "")["starts"]
         assert start["preempted"]["times"] == preempted.count(job)
         assert start["suspended"] == []
+
+
+def test_a_start_tells_what_the_job_asked_for_and_what_was_open_to_it(tmp_path: Path) -> None:
+    """Nodes of its partition alone are open to it, and of these only the one that has GPUs enough left."""
+    (tmp_path / "log.swf").write_text(
+        "; MaxProcs: 16\n" + "".join([f"{job} 0 0 60 2 -1 -1 2 60 -1 1 1 1 1 1 1 -1 -1\n" for job in (1, 2, 3)])
+    )
+    (tmp_path / "jobs.csv").write_text(
+        "job,partition,resources,licences,memory_mb,ran_on\n1,gpu,gpu:1,,,2\n2,gpu,gpu:2,x:1,64,\n"
+    )
+    nodes = "[[nodes]]\ncount = 2\nsockets = 1\ncores_per_socket = 4\nmemory_mb = 1000\n"
+    (tmp_path / "machine.toml").write_text(f'licences = "x:1"\n{nodes}{nodes}resources = "gpu:2"\n')
+    scenario = {
+        "cluster": {"file": str(tmp_path / "machine.toml")},
+        "workload": {"swf": str(tmp_path / "log.swf"), "annotations": str(tmp_path / "jobs.csv")},
+        "partitions": [{"name": "all", "default": True}, {"name": "gpu", "nodes": "2-3"}],
+    }
+    out = tmp_path / "run"
+    simulate(scenario, "easy", out=out, trace=out / "trace.jsonl")
+    asked = "2 processes, 64 MiB each, gpu:2 on each node, x:1, partition gpu, only nodes 2-3, estimated 0:01:00"
+    told = CliRunner().invoke(cli, ["explain", "2", "--trace", str(out / "trace.jsonl")], catch_exceptions=False).output
+    assert told.startswith(f"Job 2 ({asked}) was submitted")
+    assert "there was a place for it (4 hardware threads open to it)" in told
+    printed = CliRunner().invoke(
+        cli, ["explain", "2", "--json", "--trace", str(out / "trace.jsonl")], catch_exceptions=False
+    )
+    facts = json.loads(printed.output)
+    assert (facts["terms"]["partition"], facts["terms"]["licences"]) == ("gpu", "x:1")
+    assert facts["starts"][0]["asks"] == {
+        "memory_mb": 64, "resources": {"gpu": 2}, "licences": {"x": 1}, "nodes": "2-3"
+    }  # fmt: skip
+    (plain,) = explain([dict(record) for record in read_trace(str(out / "trace.jsonl"))], 3, "")["starts"]
+    assert plain["asks"] is None
+    waits = [{"at_us": 1, "kind": "wait", "job": 2, "reason": "no"}]
+    with pytest.raises(
+        EmulatorError, match="never started; it asked for gpu:2 on each node, x:1, partition gpu; the policy says"
+    ):
+        explain(waits, 2, "", terms=read_facts(out, 2))
 
 
 def test_the_explanation_of_refused_groups() -> None:

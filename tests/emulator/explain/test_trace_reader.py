@@ -99,7 +99,12 @@ def test_damaged_traces_are_an_error_with_the_line(line: str, message: str, tmp_
 def test_damaged_values_never_reach_the_sentences(wrong: str, tmp_path: Path) -> None:
     search = SEARCH | {"partner": 8, "host": 8, "selected": 1, "slowdown": 1.5, "profit": 0.5}
     places = dict.fromkeys(("waiting", "free_threads", "promised_us", "host", "chosen_by"), 8)
-    start = START | places | {"factor": 1.5, "slowdown": 1.5, "reason": "promise", "no_search": "x", "together": [8]}
+    asks = {"memory_mb": 8, "resources": {"gpu": 1}, "licences": {"x": 1}, "nodes": [[0, 2]]}
+    start = (
+        START
+        | places
+        | {"asks": asks, "factor": 1.5, "slowdown": 1.5, "reason": "promise", "no_search": "x", "together": [8]}
+    )
     records: list[Record] = [
         {"at_us": 40, "kind": "reserve", "job": 7, "shadow_us": 50},
         {"at_us": 40, "kind": "promise", "job": 7, "start_us": 50},
@@ -118,6 +123,7 @@ def test_damaged_values_never_reach_the_sentences(wrong: str, tmp_path: Path) ->
     ]
     places_of += [(2, (kind, key)) for kind in ("partners", "hosts") for key in search]
     places_of += [(2, (kind, "left", "all")) for kind in ("partners", "hosts")]
+    places_of += [(2, ("asks", key)) for key in asks]
     places_of += [(8, ("group", key)) for key in GROUP]
     assert len(list(sentences(explain(records, 7, "")))) > 5
     refused: list[tuple[int | None, str | None]] = []

@@ -10,7 +10,14 @@ from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import manager, node_class
 from tests.runs import run_on
 
-from cosched_emulator.cli.user_tables import history_table, job_text, long_node_table, node_table, queue_table
+from cosched_emulator.cli.user_tables import (
+    history_table,
+    job_text,
+    long_node_table,
+    node_table,
+    queue_table,
+    why_text,
+)
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.watched import GAUGES, REASONS, Watched
 from cosched_emulator.manager.agenda import Agenda
@@ -183,6 +190,8 @@ def test_queue_and_nodes_show_partitions_and_gpus() -> None:
         "    1  -     ann   R   0:00        1:40      1  -            gpu        high  optics   gpu:1         -  2",
         "    2  -     bob   PD  0:00        1:40      1  -            all        -     -        -             -  (Resources)",
     ]
+    (pending,) = site.told(ShowJobs((Target(2),)))["jobs"]
+    assert why_text({}, [{**pending, "job": "2"}]) == "job 2 (partition all): Resources\n"
     nodes = site.rows(ListNodes())
     assert [line.split()[5:8] for line in node_table(nodes).splitlines()] == [
         ["GRES", "PARTITIONS", "NODELIST"],

@@ -269,14 +269,25 @@ def read_owners(folder: str | os.PathLike[str], jobs: RecordColumns) -> JobOwner
     for line in csv_rows(Path(folder) / JOBS, JOB_COLUMNS):
         row = row_of[line.count("job_id")]
         names[row] = decoded(line.text("profile"))
-        metadata = line.text("metadata")
-        for fact, values in facts.items():
-            _, found, rest = metadata.partition(f";{fact}=")
-            if found:
-                values[row] = decoded(rest.partition(";")[0])
+        for fact, value in _facts_of(line).items():
+            facts[fact][row] = value
         joules = line.get("consumed_energy", float, "a number of joules")
         energy_j[row] = joules if joules >= 0 else np.nan
     return JobOwners(names, energy_j, {fact: intern_values(values) for fact, values in facts.items()})
+
+
+def read_facts(folder: str | os.PathLike[str], job: int) -> dict[str, str]:
+    """Return those `FACTS` that a job of the run in ``folder`` has; none where it is no run folder. Raises `InputError`."""
+    if not (Path(folder) / RUN).is_file():
+        return {}
+    lines = csv_rows(Path(folder) / JOBS, JOB_COLUMNS)
+    return next((_facts_of(line) for line in lines if line.count("job_id") == job), {})
+
+
+def _facts_of(line: CsvRow) -> dict[str, str]:
+    metadata = line.text("metadata")
+    told = {fact: metadata.partition(f";{fact}=")[1:] for fact in FACTS}
+    return {fact: decoded(rest.partition(";")[0]) for fact, (found, rest) in told.items() if found}
 
 
 def _columns(

@@ -281,5 +281,13 @@ def take_seat(seat: api.Seat, reason: str, view: api.View, **facts: object) -> I
     """Yield the decisions that take a seat, and record why; ``facts`` are further fields for a trace."""
     if view.trace is not None:
         for job_id in seat.job_ids:
-            view.trace.explain(job_id, reason=reason, free_threads=view.free_threads, waiting=view.queued, **facts)
+            free = _open_threads(job_id, view)
+            view.trace.explain(job_id, reason=reason, free_threads=free, waiting=view.queued, **facts)
     yield from seat.decisions
+
+
+def _open_threads(job_id: int, view: api.View) -> int:
+    """Return how many free threads a pending job may have, by its nodes and by what they and the cluster have left."""
+    job = view.pending(job_id)
+    nodes = None if job is None else view.open_nodes(job)
+    return view.free_threads if nodes is None else sum([(layer & nodes).bit_count() for layer in view.free])
