@@ -197,32 +197,30 @@ def both_amounts(own: Amounts, other: Amounts) -> Amounts:
 class Counts:
     """Countable resources: how many of each are left on each node, and in the whole cluster."""
 
-    __slots__ = ("licences", "resources")
+    __slots__ = ("_open", "licences", "resources")
 
     def __init__(self, resources: Mapping[str, Sequence[int]], licences: Mapping[str, int]) -> None:
         self.resources = {name: list(each) for name, each in resources.items()}  # by name and node
         self.licences = dict(licences)  # by name
+        self._open: dict[tuple[str, int], int] = {}  # a cache, by resource and amount: the nodes with so much
 
     def count(self, job: JobSpec, runs: Sequence[Run], sign: int) -> None:
         """Take (-1) or give back (1) what a job on ``runs`` holds; a name that is not there counts as none."""
         for name, amount in job.licences:
             self.licences[name] = self.licences.get(name, 0) + sign * amount
         for name, amount in job.resources:
-            left = self.resources.get(name)
-            if left is not None:
-                for node, _ in each_node(runs):
-                    left[node] += sign * amount
+            self._open.clear()
+            for node, _ in each_node(runs) if name in self.resources else ():
+                self.resources[name][node] += sign * amount
 
     def refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
         """Return why a job cannot have these nodes, or None: too little of something is left."""
         for name, amount in job.licences:
-            left = self.licences.get(name, 0)
-            if left < amount:
+            if (left := self.licences.get(name, 0)) < amount:
                 return f"{left} of licence {name} are free, {amount} wanted"
         for name, amount in job.resources:
-            on_node = self.resources.get(name)
             for node, _ in each_node(runs):
-                left = 0 if on_node is None else on_node[node]
+                left = self.resources[name][node] if name in self.resources else 0
                 if left < amount:
                     return f"node {node} has {left} of {name} free, {amount} wanted"
         return None
@@ -231,9 +229,11 @@ class Counts:
         """Return those of some nodes that have enough for a job."""
         if any(self.licences.get(name, 0) < amount for name, amount in job.licences):
             return NodeSet(0)
-        for name, amount in job.resources:
-            on_node = self.resources.get(name, ())
-            nodes = NodeSet(nodes & sum([1 << node for node, left in enumerate(on_node) if left >= amount]))
+        for item in job.resources:
+            if (there := self._open.get(item)) is None:
+                on_node = enumerate(self.resources.get(item[0], ()))
+                there = self._open[item] = sum([1 << node for node, left in on_node if left >= item[1]])
+            nodes = NodeSet(nodes & there)
         return nodes
 
 
