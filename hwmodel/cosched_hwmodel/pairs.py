@@ -107,6 +107,11 @@ class PairModel(Protocol):
         """
         return False
 
+    @property
+    def mutual(self) -> bool:
+        """Tell whether two jobs slow each other down alike: then `slowdown` of either by the other is `both`."""
+        return False
+
     def on_nodes(self, nodes: Sequence[NodeShape]) -> PairModel:  # noqa: ARG002 - for models that depend on nodes
         """Return the model for a machine with nodes of these shapes; only models that ship with the package are asked."""
         return self

@@ -88,6 +88,7 @@ from cosched_plugin.core.views.whole_nodes import (
     Occupancy as Occupancy,
     WholeNodesView as WholeNodesView,
     nodes_view as nodes_view,
+    other_threads as other_threads,
     whole_nodes as whole_nodes,
 )
 from cosched_plugin.core.work import Price as Price, Rate as Rate, Work as Work

@@ -24,6 +24,7 @@ class LomarcPairs(PairModel):
     __slots__ = ("model",)
     name: Final = "lomarc"
     by_usage: Final = True
+    mutual: Final = True
 
     def __init__(self, model: LomarcModel) -> None:
         self.model = model

@@ -11,18 +11,16 @@ from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM, NodeSet, ThreadMask, round_up_us
 from cosched_plugin.common.allocation import (
     Layers,
-    any_layer,
     bits_of,
     both_amounts,
     each_mask,
     layers_of,
-    minus,
     share_nodes,
     size,
 )
 from cosched_plugin.core.first_fit import first_fit, runs_from, thread_mask
 from cosched_plugin.core.views.view import View
-from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.core.views.whole_nodes import Occupancy, other_threads
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.offers import Gate, Offer, nodes_of, snapshot_now
@@ -402,17 +400,11 @@ def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: 
 
 
 def open_beside(runs: tuple[Run, ...], view: View) -> Layers | None:
-    """Return the free other hardware threads of the cores of ``runs``; None where both threads of some core are among these."""
-    machine = view.machine
-    threads = layers_of(runs, machine.depth)
-    nodes = any_layer(threads)
-    if not any(minus(threads, machine.first_threads)):
-        others = machine.second_threads
-    elif not any(minus(threads, machine.second_threads)):
-        others = machine.first_threads
-    else:
+    """Return the free ones of the other hardware threads of the cores of ``runs``; None where both threads of some core are there."""
+    others = other_threads(layers_of(runs, view.machine.depth), view.machine)
+    if others is None:
         return None
-    return tuple([NodeSet(layer & free & nodes) for layer, free in zip(others, view.all_free, strict=True)])
+    return tuple([NodeSet(layer & free) for layer, free in zip(others, view.all_free, strict=True)])
 
 
 def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:

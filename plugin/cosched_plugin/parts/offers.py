@@ -234,7 +234,7 @@ class Unreserved:
 
     def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
         """Return True for each."""
-        return np.ones(len(threads), dtype=np.bool_)
+        return np.ones(until_us.shape, dtype=np.bool_)
 
     def admit(self, seat: Seat) -> bool:
         """Return True."""

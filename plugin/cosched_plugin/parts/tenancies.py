@@ -21,10 +21,12 @@ from cosched_plugin.ledger.running import Running
 from cosched_plugin.parts.colocated import delete_stale_notes, expect_end, may_meet, slowed
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.offers import Offer, nodes_of, snapshot_now
-from cosched_plugin.protocol.messages import Action, JobSpec, Run, SetNote, StartTogether
+from cosched_plugin.protocol.messages import Action, JobSpec, NoteValue, Run, SetNote, StartTogether
 
 NOTE: Final = "tenancy"
 _SAME: Final = 1 / WHOLE_PPM  # ratios this close are one: measured ones are told in millionths
+_TYPES: Final = (tuple, int, int, float, int)  # of a note
+_INTEGERS: Final = frozenset((int,))
 _SAME_US: Final = 20  # ends this close are one: each note rounds to a microsecond
 
 
@@ -63,10 +65,10 @@ def tenancy_of(running: Running, view: View) -> Tenancy:
 def noted_tenancy(job_id: int, view: View) -> Tenancy | None:
     """Return the note of a job; None where it has none, or one of another form."""
     note = view.note(job_id, NOTE)
-    if type(note) is not tuple or list(map(type, note)) != [tuple, int, int, float, int]:
+    if type(note) is not tuple or tuple(map(type, note)) != _TYPES:
         return None
-    found = Tenancy(*note)  # type: ignore[arg-type]
-    return found if found.ratio >= 1.0 and {*map(type, found.beside)} <= {int} else None
+    found = Tenancy._make(note)
+    return found if found.ratio >= 1.0 and {*map(type, found.beside)} <= _INTEGERS else None
 
 
 def measured(running: Running) -> float | None:
@@ -193,10 +195,12 @@ def _by(job: JobSpec, other: JobSpec, truth: float | None, view: View) -> float:
 class Tenancies:
     """Keeps the notes and expected ends of jobs that share nodes."""
 
-    __slots__ = ("_settled_at",)
+    __slots__ = ("_settled", "_settled_at")
 
     def __init__(self) -> None:
-        self._settled_at = -1  # a cache: the version of the view at which all was right
+        # Caches: the version of the view at which all was right, and of each job what its note was right for.
+        self._settled_at = -1
+        self._settled: dict[int, tuple[Running, NoteValue, Sequence[int]]] = {}
 
     def keep_up(self, view: View) -> Iterator[Action]:
         """Yield the decisions that bring notes and expected ends up to date."""
@@ -205,12 +209,18 @@ class Tenancies:
         if self._settled_at == version:
             return
         neighbours = sharing(view)
-        noted = [job_id for job_id in view.with_note(NOTE) if job_id is not None and job_id in view.running]
-        changed = {
-            job_id: neighbours.get(job_id, ())
-            for job_id in sorted({*neighbours, *noted})
-            if _has_changed(view.running[job_id], neighbours.get(job_id, ()), view)
-        }
+        jobs, before, self._settled = view.running, self._settled, {}
+        notes = view.notes(NOTE)
+        changed = {}
+        for job_id in sorted({*neighbours, *[job_id for job_id in notes if job_id is not None and job_id in jobs]}):
+            running, note, beside = jobs[job_id], notes.get(job_id), neighbours.get(job_id, ())
+            known = before.get(job_id)
+            if known is None or known[0] is not running or known[1] is not note or known[2] != beside:
+                if _has_changed(running, beside, view):
+                    changed[job_id] = beside
+                    continue
+                known = (running, note, beside)
+            self._settled[job_id] = known
         if changed:
             for each in resettled(changed, view)[1]:
                 yield from each.decisions(view)

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, any_layer, is_plain, layers_of, size
+from cosched_plugin.common.allocation import Counts, Layers, Machine, any_layer, is_plain, layers_of, minus, size
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.first_fit import first_fit
 from cosched_plugin.core.views.availability import Availability
@@ -26,6 +26,18 @@ class Occupancy(NamedTuple):
     end_us: int  # instant at which the job is expected to leave the nodes
     job_id: int  # the job
     nodes: NodeSet  # its nodes
+
+
+def other_threads(layers: Layers, machine: Machine) -> Layers | None:
+    """Return the other hardware threads of the cores of some threads, free or not; None where both threads of some core are there."""
+    nodes = any_layer(layers)
+    if not any(minus(layers, machine.first_threads)):
+        others = machine.second_threads
+    elif not any(minus(layers, machine.second_threads)):
+        others = machine.first_threads
+    else:
+        return None
+    return tuple([NodeSet(layer & nodes) for layer in others])
 
 
 class WholeNodesView(View):

@@ -171,7 +171,7 @@ def _later(response: api.Floats, longer: Arrivals) -> api.Floats:
 
 # Jobs in columns, one row for each: entered once and read many times.
 
-_FIELDS: Final = 12
+_FIELDS: Final = 13
 _SIZE: Final = 1
 _ESTIMATE: Final = 2
 _MATCHABLE: Final = 5
@@ -181,7 +181,19 @@ _LEAST: Final = 64  # rows of a new job table
 class Jobs:
     """Many jobs in columns."""
 
-    __slots__ = ("_jobs", "_rows", "_shares", "ids", "matchable", "short", "sizes", "submits_us", "times_s", "used")
+    __slots__ = (
+        "_jobs",
+        "_rows",
+        "_shares",
+        "ids",
+        "matchable",
+        "short",
+        "sizes",
+        "submits_us",
+        "times_s",
+        "used",
+        "willing",
+    )
 
     ids: api.Ints
     sizes: api.Ints
@@ -195,7 +207,8 @@ class Jobs:
         self.short: api.Bools = numbers[4] > 0
         self.matchable: api.Bools = numbers[5] > 0  # of medium length or longer, of known usage, and willing to share
         self.used: api.Bools = numbers[6] > 0  # their usage is known
-        self._shares: api.Ints = numbers[7:]
+        self.willing: api.Bools = numbers[7] > 0  # they may share nodes
+        self._shares: api.Ints = numbers[8:]
 
     @classmethod
     def of(cls, jobs: Sequence[api.JobSpec], model: api.PairModel | None) -> Jobs:
@@ -283,9 +296,14 @@ class JobTable:
         self._row_of.update(zip(jobs, range(first, last), strict=True))
 
 
+def is_willing(job: api.JobSpec, model: api.PairModel | None) -> bool:
+    """Tell whether a job may share nodes."""
+    return not job.exclusive and api.may_meet(job, model)
+
+
 def may_share(job: api.JobSpec, model: api.PairModel | None) -> bool:
-    """Tell whether a job may be co-located at all: it is not short (no gain), and may meet others."""
-    return not is_short(job) and not job.exclusive and api.may_meet(job, model)
+    """Tell whether a job may be matched: it is not short (no gain), and may share nodes."""
+    return not is_short(job) and is_willing(job, model)
 
 
 def _row(job: api.JobSpec, model: api.PairModel | None) -> tuple[int, ...]:
@@ -298,6 +316,7 @@ def _row(job: api.JobSpec, model: api.PairModel | None) -> tuple[int, ...]:
         is_short(job),
         may_share(job, model),
         job.usage is not None,
+        is_willing(job, model),
         api.BOUNDS.index(bound),
         *shares,
     )

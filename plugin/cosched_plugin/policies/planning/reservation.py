@@ -127,7 +127,8 @@ class PlacedReservation:
 
     def may_hold_each(self, since_us: api.Ints, until_us: api.Floats, threads: api.Ints) -> api.Bools:
         """Return what `may_hold` returns, for each of many."""
-        return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
+        may = _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra())
+        return may | self._shortens
 
     def admit(self, seat: api.Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head a place at its shadow time; if so it is counted as taken."""

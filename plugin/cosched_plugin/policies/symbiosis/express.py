@@ -13,7 +13,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from cosched_plugin import api
-from cosched_plugin.policies.symbiosis.guests import Guests, fit_together
+from cosched_plugin.policies.symbiosis.guests import Guests
+from cosched_plugin.policies.symbiosis.slowdowns import fit_together
 from cosched_plugin.policies.turns import Bundle, fits_on_disk
 
 NOTE: Final = "stops"  # of a running short job: the jobs that it has stopped, ascending

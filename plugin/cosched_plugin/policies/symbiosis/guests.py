@@ -7,41 +7,27 @@ budget.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from functools import partial
 from math import inf
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
 from cosched_plugin import api
-from cosched_plugin.policies.lomarc.queue_table import JobTable, QueueTable, queue_table
+from cosched_plugin.policies.lomarc.queue_table import is_willing, queue_table
+from cosched_plugin.policies.symbiosis.hosts import Host, OpenHosts, Search
+from cosched_plugin.policies.symbiosis.slowdowns import Slowdowns, of_two
+
+_LEFT: Final = 64  # jobs that have left may be remembered so far
 
 
-class Host(NamedTuple):
-    """A running job with hardware threads open beside it."""
+class _Refused(NamedTuple):
+    """Jobs that are not guests of any hosts."""
 
-    running: api.Running
-    tenancy: api.Tenancy  # at present
-    open: api.Layers  # the free threads of its cores
-    room: int  # how many these are
-
-    @property
-    def size(self) -> int:
-        """Return its processes."""
-        return self.running.job.processes
-
-    def on(self, nodes: api.NodeSet) -> Host:
-        """Return the host as a job sees it that may have these nodes only."""
-        open_ = tuple([api.NodeSet(layer & nodes) for layer in self.open])
-        return Host(self.running, self.tenancy, open_, api.size(open_))
-
-
-class _Choice(NamedTuple):
-    """Enough hosts for a guest, the cheapest ones."""
-
-    hosts: list[Host]
-    empty: bool  # threads of empty nodes are wanted besides
+    jobs: set[int]
+    gate: api.Gate  # by what it lets be held
+    at: object  # the key of the view
 
 
 class Guests(api.Matching):
@@ -77,26 +63,19 @@ class Guests(api.Matching):
         self._pairs = pairs
         self._inside = inside
         self._tenancies = api.Tenancies()
-        self._job_table = JobTable()
-        # Caches: by running job, its slowdown with each job of the table (inf: they may not share); and the hosts at an instant.
-        self._slow: dict[int, api.Floats] = {}
-        self._renewals = 0
-        self._interventions = 0
-        self._hosts: list[Host] = []
+        # Caches: slowdowns of pairs; the hosts at an instant, of jobs that may have any nodes (None) or some; the last candidates.
+        self._slowdowns = Slowdowns()
+        self._hosts: dict[api.NodeSet | None, OpenHosts] = {}
         self._hosts_at: object = None  # the key of the view
+        self._candidates: frozenset[int] = frozenset()
+        self._refused = _Refused(set(), api.UNRESERVED, None)
+        # By running job, its other threads, and what they follow from.
+        self._others: dict[int, tuple[tuple[object, ...], api.Layers | None]] = {}
 
     def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield new expected ends and notes of jobs whose neighbours have changed."""
-        view = context.view
-        if self._interventions != view.interventions:  # a job may have another description
-            self._interventions = view.interventions
-            self._job_table = JobTable()
-            self._slow.clear()
-        self._job_table.renew(view.queued, view.pairs)
-        if self._renewals != self._job_table.renewals:
-            self._renewals = self._job_table.renewals
-            self._slow.clear()
-        return self._tenancies.keep_up(view)
+        self._slowdowns.begin(context.view)
+        return self._tenancies.keep_up(context.view)
 
     def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return the offer, with the first pending job that may start beside it; others may join later."""
@@ -115,47 +94,65 @@ class Guests(api.Matching):
 
     def has_hosts(self, view: api.View) -> bool:
         """Tell whether there are running jobs with threads open beside them."""
-        return view.pairs is not None and bool(self._open_hosts(view))
+        return view.pairs is not None and bool(self._open_hosts(view).hosts)
 
     def join_candidates(self, context: api.Context, gate: api.Gatekeeper = api.UNRESERVED) -> Collection[int]:
         """Return the pending jobs that would gain enough as guests of the cheapest hosts, or are brief."""
-        view, pending = context.view, context.pending
+        view, pending, model = context.view, context.pending, context.view.pairs
+        self._candidates = frozenset()
         hosts = self._open_hosts(view)
-        jobs = pending.jobs
-        if not hosts or not jobs or not view.work.pay(api.prices.HOSTS, len(jobs), len(jobs) * len(hosts)):
+        jobs, count = pending.jobs, len(hosts.hosts)
+        if model is None or not count or not jobs:
             return ()
-        table = queue_table(pending, self._job_table)
-        slow = self._slowdowns(hosts, table, view)
-        sizes, estimates_us = self._job_table.sizes_and_estimates_us(table.rows)
-        rooms = np.array([host.room for host in hosts], dtype=np.int64)
+        if not view.work.pay(api.prices.HOSTS, len(jobs), len(jobs) * count):
+            return ()
+        rows = queue_table(pending, self._slowdowns.table).rows
+        slow = self._slowdowns.both(hosts.jobs, rows, model)
+        sizes, estimates_us = self._slowdowns.table.sizes_and_estimates_us(rows)
         free = view.free_threads if self._empty_nodes else 0
         known = slow < inf
-        places = ((known * rooms[:, None]).sum(axis=0) + free >= sizes).nonzero()[0]
+        places = ((known * hosts.rooms).sum(axis=0) + free >= sizes).nonzero()[0]
         places = places[known[:, places].any(axis=0)]
         if not len(places):
             return ()
-        gains = self._gains(hosts, rooms, free, slow[:, places], sizes[places])
-        enough = (gains >= self._min_gain * sizes[places]) | ((estimates_us[places] <= self._brief_us) & (gains > -inf))
-        return {jobs[place].id for place in places[enough].tolist()}
+        sizes, slow = sizes[places], slow[:, places]
+        gains = self._gains(hosts, free, slow, sizes)
+        enough = (gains >= self._min_gain * sizes) | ((estimates_us[places] <= self._brief_us) & (gains > -inf))
+        self._candidates = frozenset([jobs[place].id for place in places[enough].tolist()])
+        return self._candidates
 
     def join(self, job: api.JobSpec, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a seat beside the cheapest hosts, if that gains enough and is admitted."""
         view = context.view
+        refused = self._refused
+        if job.id in refused.jobs and refused.gate is gate and refused.at == view.key:
+            return None
         if view.pairs is None or not self._may_share(job):
             return None
-        hosts = self._open_hosts(view)
-        nodes = view.open_nodes(job)
-        if nodes is not None:
-            hosts = [narrow for host in hosts if (narrow := host.on(nodes)).room]
+        hosts = self._open_hosts(view, view.open_nodes(job))
+        if not hosts.hosts or not (view.work.limited or self._has_room(job, hosts, view)):
+            return None
         # Each host is asked whether it may be held past its own end, by one thread at first, as only some of its nodes may be;
         # where the gate then refuses the seat, by all of them.
         for one in (True, False):
-            choice = self._cheapest(job, hosts, gate, context, one=one)
-            seat = None if choice is None else self._seat_among(job, choice, context)
-            if seat is not None and gate.admit(seat):
-                _explain(seat, gate)
-                return seat
+            search = self._search(job, hosts, gate, context, one=one)
+            if search.fine[search.column[job.id]]:
+                seat = self._seat_among(job, search, hosts, context)
+                if seat is not None and gate.admit(seat):
+                    _explain(seat, gate)
+                    return seat
+            if view.work.limited or self._most:
+                continue
+            if gate is api.UNRESERVED or search.has_too_few(job, hosts):
+                break  # no other hosts may be held by all of their threads
         return None
+
+    def _has_room(self, job: api.JobSpec, hosts: OpenHosts, view: api.View) -> bool:
+        """Quick check: tell whether there are threads enough beside all hosts, or beside those whose limits end late enough."""
+        wanted = job.processes - (view.free_threads if self._empty_nodes else 0)
+        if not self._inside or wanted > hosts.room or job.id in self._candidates:
+            return wanted <= hosts.room
+        return bool(hosts.rooms[hosts.lasts_us >= view.now_us + job.longest_us].sum() >= wanted)
 
     # Two pending jobs that start together.
 
@@ -165,12 +162,12 @@ class Guests(api.Matching):
         model = view.pairs
         if model is None or not view.work.pay(api.prices.PARTNERS, len(pending.jobs)):
             return None
-        table = queue_table(pending, self._job_table)
-        jobs = table.columns
-        slow = np.maximum(model.beside(host, jobs).slowdowns, 1.0)
+        table = queue_table(pending, self._slowdowns.table)
+        sizes, _ = self._slowdowns.table.sizes_and_estimates_us(table.rows)
+        slow = np.maximum(self._slowdowns.both([host], table.rows, model)[0], 1.0)
         # A quick check: as if only one of the two, whichever is cheaper, were slowed down.
-        gains = np.maximum(jobs.sizes / slow, jobs.sizes - host.processes * (1.0 - 1.0 / slow))
-        fine = (gains >= self._min_gain * jobs.sizes) & (jobs.sizes <= host.processes) & (slow < inf)
+        gains = np.maximum(sizes / slow, sizes - host.processes * (1.0 - 1.0 / slow))
+        fine = (gains >= self._min_gain * sizes) & (sizes <= host.processes) & (slow < inf)
         for place in fine.nonzero()[0].tolist():
             guest = table.jobs[place]
             if guest is host or not self._may_share(guest):
@@ -183,7 +180,7 @@ class Guests(api.Matching):
     def _pair_with(self, guest: api.JobSpec, offer: api.Offer, context: api.Context) -> api.GroupSeat | None:
         """Return both jobs together; None where that gains too little, is too dear for one of them, or has no place."""
         view, host = context.view, offer.job
-        host_slow, guest_slow = self._slowdowns_of(host, guest, view)
+        host_slow, guest_slow = of_two(host, guest, view)
         lost = host.processes * (1.0 - 1.0 / host_slow)
         if not guest.processes / guest_slow - lost >= self._min_gain * guest.processes:
             return None
@@ -208,173 +205,171 @@ class Guests(api.Matching):
 
     # A pending job beside running ones.
 
-    def _gains(
-        self, hosts: Sequence[Host], rooms: api.Ints, free: int, slow: api.Floats, sizes: api.Ints
-    ) -> api.Floats:
+    def _gains(self, hosts: OpenHosts, free: int, slow: api.Floats, sizes: api.Ints) -> api.Floats:
         """Return the gain of each candidate beside its cheapest hosts; ``slow`` [host, candidate]: the larger slowdown of the two."""
-        ratios = np.array([host.tenancy.ratio for host in hosts])[:, None]
-        widths = np.array([host.size for host in hosts], dtype=np.float64)[:, None]
         known = slow < inf
-        slower = np.where(known, slow, 1.0)
-        losses = np.where(known, widths / ratios - widths / np.maximum(ratios, slower), inf)
-        costs = np.where(known, losses / np.minimum(rooms[:, None], sizes) + (1.0 - 1.0 / slower), inf)
-        order = np.argsort(costs, axis=0, kind="stable")
-        ordered = np.take_along_axis(slow, order, 0)
-        room = np.where(ordered < inf, rooms[order], 0).cumsum(axis=0) + free
-        needed = (room < sizes).sum(axis=0)  # hosts before the last one
-        last = np.minimum(needed, len(hosts) - 1)
-        columns = np.arange(slow.shape[1])
-        worst = np.maximum.accumulate(ordered, axis=0)[last, columns]
-        lost = np.take_along_axis(losses, order, 0).cumsum(axis=0)[last, columns]
-        gains: api.Floats = np.where((needed < len(hosts)) & (worst < inf), sizes / worst - lost, -inf)
-        return gains
+        own = np.where(known, slow, 1.0)
+        losses = np.where(known, hosts.losses(np.maximum(hosts.ratios, own)), inf)
+        costs = losses / np.minimum(hosts.rooms, sizes) + (1.0 - 1.0 / own)
+        return hosts.cheapest(costs, losses, own, sizes, free).gains
 
-    def _cheapest(
-        self, job: api.JobSpec, hosts: Sequence[Host], gate: api.Gate, context: api.Context, *, one: bool
-    ) -> _Choice | None:
-        """Return enough hosts, the cheapest ones; None where there are too few, or the gain is too small."""
-        view = context.view
-        now_us = view.now_us
-        ranked: list[tuple[float, int, int, Host, float, float]] = []
-        for host in hosts:
-            last_us = _last_us(host.running, view) if self._inside else inf
-            if now_us + job.longest_us > last_us:  # beside a host it takes as long, at least
-                continue
-            own, theirs = self._slowdowns_of(job, host.running.job, view)
-            if own == inf or not view.work.pay(api.prices.RANKED_PAIR):
-                continue
-            if now_us + round(job.longest_us * own) > last_us:
-                continue
-            ratio, span_us = max(host.tenancy.ratio, theirs), job.estimate_us * own
-            later_us = _later_us(host.tenancy, ratio, span_us)
-            end_us = view.expected_end(host.running)
-            mine, whole = (1, 1) if one else (min(job.processes, host.room), host.size)
-            if not (
-                gate.may_hold(end_us, now_us + round(span_us), mine)
-                and gate.may_hold(end_us, end_us + round(later_us), whole)
-                and self._affordable(host, later_us, context)
-            ):
-                continue
-            lost = host.size / host.tenancy.ratio - host.size / ratio
-            cost = lost / min(host.room, job.processes) + 1.0 - 1.0 / own
-            ranked.append((cost, host.running.start_us, host.running.job.id, host, own, lost))
-        ranked.sort(key=_cost)
-        free = view.free_threads if self._empty_nodes else 0
-        if free and not gate.may_hold(now_us, now_us + job.estimate_us, 1 if one else free):
-            free = 0
-        room, lost, worst = free, 0.0, 1.0
-        chosen: list[Host] = []
-        for _, _, _, host, own, loses in ranked[: self._most or None]:
-            chosen.append(host)
-            room, lost, worst = room + host.room, lost + loses, max(worst, own)
-            if room >= job.processes:
-                fair = job.processes / worst - lost >= self._min_gain * job.processes
-                return _Choice(chosen, free > 0) if fair or self._is_brief(job) else None
-        return None
+    def _search(self, job: api.JobSpec, hosts: OpenHosts, gate: api.Gate, context: api.Context, *, one: bool) -> Search:
+        """Return the cheapest hosts of a job, and perhaps of others that the same gate will be asked for: many cost little more."""
+        last = hosts.searches.get(one)
+        known = last is not None and last.gate == gate
+        if last is not None and known and job.id in last.column:
+            return last
+        many = gate.reserved is not None and hasattr(gate, "may_hold_each") and not context.view.work.limited
+        if known or not many or job.id not in self._candidates:
+            return self._searched([job], hosts, gate, context, one=one)
+        asks = _limits_of(job)
+        others = [other for other in context.pending.jobs if other.id in self._candidates and _limits_of(other) == asks]
+        search = self._searched(others, hosts, gate, context, one=one)
+        hosts.searches[one] = search
+        self._refuse(hosts, gate, context.view)
+        return search
 
-    def _affordable(self, host: Host, later_us: float, context: api.Context) -> bool:
-        """Tell whether a host has the budget for a guest that costs it so much, or is that far ahead by the ledger."""
-        view, ledger, now = context.view, context.ledger, host.tenancy
-        # What its present neighbours still cost it
-        expected_us = view.expected_end(host.running) - view.now_us - now.left_us
-        if not later_us or now.lost_us + expected_us + later_us <= self._budget * host.running.job.estimate_us:
-            return True
-        return ledger is not None and later_us <= ledger.spare_us(host.running, view)
+    def _refuse(self, hosts: OpenHosts, gate: api.Gate, view: api.View) -> None:
+        """Remember the jobs for which a gate lets too few hosts be held, or hosts of too little gain, until something changes."""
+        if self._most:
+            return
+        first, second = hosts.searches[True], hosts.searches.get(False)
+        refused = first.refused(hosts)
+        if second is not None and second.gate == gate:
+            refused |= {job_id for job_id, place in second.column.items() if not second.fine[place]}
+            refused -= {job_id for job_id, place in first.column.items() if first.fine[place]}
+        if self._refused.gate is gate and self._refused.at == view.key:  # of jobs that may have other nodes
+            refused |= self._refused.jobs
+        self._refused = _Refused(refused, gate, view.key)
 
-    def _seat_among(self, job: api.JobSpec, choice: _Choice, context: api.Context) -> api.GroupSeat | None:
-        """Return the job on the threads that these hosts leave open; None where memory, or the layout, does not allow it."""
-        view = context.view
-        open_, *more = [*([view.free] if choice.empty else []), *[host.open for host in choice.hosts]]
+    def _searched(
+        self, jobs: list[api.JobSpec], hosts: OpenHosts, gate: api.Gate, context: api.Context, *, one: bool
+    ) -> Search:
+        view, now_us = context.view, context.view.now_us
+        rows = self._slowdowns.table.rows(jobs)
+        sizes, estimates_us = self._slowdowns.table.sizes_and_estimates_us(rows)
+        own, theirs = self._slowdowns.each(hosts.jobs, rows, view)
+        may = own < inf
+        longest_us = np.array([job.longest_us for job in jobs], dtype=np.int64)
+        if self._inside:
+            may &= now_us + longest_us <= hosts.lasts_us  # beside a host it takes as long, at least
+        if view.work.limited:
+            may &= np.array([[pays and view.work.pay(api.prices.RANKED_PAIR)] for pays in may[:, 0].tolist()])
+        own = np.where(may, own, 1.0)
+        if self._inside:
+            may &= now_us + np.rint(longest_us * own) <= hosts.lasts_us
+        slower = np.maximum(hosts.ratios, np.where(may, theirs, 1.0))
+        spans_us = estimates_us * own
+        later_us = hosts.later_us(slower, spans_us)
+        mine = np.minimum(hosts.rooms, sizes)
+        may &= _may_hold(gate, hosts.ends_us, now_us + np.rint(spans_us), 1 if one else mine)
+        may &= _may_hold(gate, hosts.ends_us, hosts.ends_us + np.rint(later_us), 1 if one else hosts.sizes)
+        may &= self._affordable(hosts, later_us, context)
+        free = np.zeros(len(jobs), dtype=np.int64)
+        if self._empty_nodes and view.free_threads:
+            wanted = 1 if one else view.free_threads
+            free[_may_hold(gate, now_us, now_us + estimates_us, wanted)] = view.free_threads
+        losses = np.where(may, hosts.losses(slower), inf)
+        ranked = hosts.cheapest(losses / mine + 1.0 - 1.0 / own, losses, own, sizes, free)
+        fine = (ranked.gains >= self._min_gain * sizes) | ((estimates_us <= self._brief_us) & (ranked.gains > -inf))
+        if self._most:
+            fine &= ranked.needed < self._most
+        column = {job.id: place for place, job in enumerate(jobs)}
+        return Search(gate, column, ranked, fine.tolist(), (free > 0).tolist())
+
+    def _affordable(self, hosts: OpenHosts, later_us: api.Floats, context: api.Context) -> api.Bools:
+        """Tell whether hosts have the budget for guests that cost them so much, or are that far ahead by the ledger."""
+        may: api.Bools = (later_us == 0.0) | (hosts.lost_us + later_us <= self._budget * hosts.estimates_us)
+        ledger = context.ledger
+        if ledger is not None and not may.all():
+            spare_us = [ledger.spare_us(host.running, context.view) for host in hosts.hosts]
+            may |= later_us <= np.array(spare_us, dtype=np.int64)[:, None]
+        return may
+
+    def _seat_among(
+        self, job: api.JobSpec, search: Search, hosts: OpenHosts, context: api.Context
+    ) -> api.GroupSeat | None:
+        """Return the job on the threads that its hosts leave open; None where memory, or the layout, does not allow it."""
+        view, chosen = context.view, search.hosts_of(job, hosts)
+        empty = search.empty[search.column[job.id]]
+        open_, *more = [*([view.free] if empty else []), *[host.open for host in chosen]]
         for layers in more:
             open_ = api.union(open_, layers)
         runs = api.first_fit(job, open_, view.machine, view.free_memory_mb, view.open_nodes(job))
         if runs is None:
             return None
         nodes = api.nodes_of(runs)
-        hosts = [host.running for host in choice.hosts if nodes & view.nodes_by_job[host.running.job.id]]
-        return api.seat_among(job, runs, hosts, context)
+        there = [host.running for host in chosen if nodes & view.nodes_by_job[host.running.job.id]]
+        return api.seat_among(job, runs, there, context)
 
-    # Who may share, and how slow two jobs are beside each other.
+    # Who may share.
 
-    def _open_hosts(self, view: api.View) -> list[Host]:
-        """Return the running jobs with threads open beside them, by start and id."""
-        if self._hosts_at == view.key:
-            return self._hosts
+    def _open_hosts(self, view: api.View, nodes: api.NodeSet | None = None) -> OpenHosts:
+        """Return the running jobs with threads open beside them, on some nodes (None: all)."""
+        if self._hosts_at != view.key:
+            self._hosts = {None: OpenHosts(self._find_hosts(view), view)}
+            self._hosts_at = view.key
+        hosts = self._hosts.get(nodes)
+        if hosts is None and nodes is not None:
+            there = [narrow for host in self._hosts[None].hosts if (narrow := host.on(nodes)).room]
+            hosts = self._hosts[nodes] = OpenHosts(there, view)
+        assert hosts is not None
+        return hosts
+
+    def _find_hosts(self, view: api.View) -> list[Host]:
         once = twice = 0
-        for nodes in view.nodes_by_job.values():
+        nodes_by_job, free = view.nodes_by_job, view.all_free
+        for nodes in nodes_by_job.values():
             twice |= once & nodes
             once |= nodes
         alone = once & ~twice  # a node has one guest
+        if len(self._others) > len(view.running) + _LEFT:
+            self._others = {job_id: known for job_id, known in self._others.items() if job_id in view.running}
         found = []
         for job_id, running in view.running.items():
-            stays = running.suspended_us is None and not running.leaving and not running.slot
-            if not (stays and self._may_share(running.job)):
+            mine = nodes_by_job[job_id] & alone
+            if not mine or running.suspended_us is not None or running.leaving or running.slot:
                 continue
-            mine = view.nodes_by_job[job_id] & alone
-            open_ = api.open_beside(running.runs, view) if mine else None
-            if open_ is None:
+            others = self._others_of(running, view)
+            if others is None:
                 continue
-            open_ = tuple([api.NodeSet(layer & mine) for layer in open_])
+            open_ = cast("api.Layers", tuple([layer & there & mine for layer, there in zip(others, free, strict=True)]))
             room = api.size(open_)
             if room:
                 found.append(Host(running, api.tenancy_of(running, view), open_, room))
         found.sort(key=lambda host: (host.running.start_us, host.running.job.id))
-        self._hosts, self._hosts_at = found, view.key
         return found
 
-    def _is_brief(self, job: api.JobSpec) -> bool:
-        return job.estimate_us <= self._brief_us
+    def _others_of(self, running: api.Running, view: api.View) -> api.Layers | None:
+        """Return the other hardware threads of a job's cores; None where it shares no nodes, or leaves none of them."""
+        known = self._others.get(running.job.id)
+        of = (running.job, running.runs, self._slowdowns.table.model)
+        if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
+            may = self._may_share(running.job)
+            known = (of, api.other_threads(running.layers, view.machine) if may else None)
+            self._others[running.job.id] = known
+        return known[1]
 
     def _may_share(self, job: api.JobSpec) -> bool:
-        return api.may_meet(job, self._job_table.model) and not job.exclusive
-
-    def _slowdowns_of(self, job: api.JobSpec, other: api.JobSpec, view: api.View) -> tuple[float, float]:
-        """Return the slowdown of each of two jobs by the other; inf where they may not share nodes."""
-        if not fit_together(job, other, view):
-            return inf, inf
-        return api.slowdown_by(job, other, view.pairs), api.slowdown_by(other, job, view.pairs)
-
-    def _slowdowns(self, hosts: Sequence[Host], table: QueueTable, view: api.View) -> api.Floats:
-        """Return the slowdown of each host with each pending job [host, job]: the larger one of the two; inf: they may not share."""
-        last = len(self._job_table)
-        model = view.pairs
-        assert model is not None  # or there were no hosts
-        if len(self._slow) > 2 * len(view.running) + 16:
-            self._slow = {job_id: known for job_id, known in self._slow.items() if job_id in view.running}
-        for host in hosts:
-            job = host.running.job
-            known = self._slow.get(job.id)
-            first = 0 if known is None else len(known)
-            if first == last:
-                continue
-            columns = self._job_table.columns(np.arange(first, last))
-            fits = np.array([self._may_share(other) and fit_together(job, other, view) for other in columns.jobs])
-            slow = np.where(fits, model.beside(job, columns).slowdowns, inf)
-            self._slow[job.id] = slow if known is None else np.concatenate((known, slow))
-        return np.array([self._slow[host.running.job.id][table.rows] for host in hosts])
+        return is_willing(job, self._slowdowns.table.model)
 
 
-def _last_us(running: api.Running, view: api.View) -> int:
-    """Return when a running job has left its nodes by its own limit, as a manager that knows limits alone plans."""
-    return max(running.limit_end_us, view.expected_end(running))
+def _limits_of(job: api.JobSpec) -> tuple[object, ...]:
+    """Return what decides which nodes a job may have."""
+    return job.eligible, job.resources, job.licences
 
 
-def _later_us(host: api.Tenancy, ratio: float, span_us: float) -> float:
-    """Return how much later a host ends that runs at another ratio for a span, or until its end."""
-    together_us = min(span_us, host.left_us * ratio)
-    return together_us * (1.0 / host.ratio - 1.0 / ratio)
-
-
-def _cost(ranked: tuple[float, int, int, Host, float, float]) -> tuple[float, int, int]:
-    return ranked[:3]
-
-
-def fit_together(job: api.JobSpec, other: api.JobSpec, view: api.View) -> bool:
-    """Tell whether the memory of a node holds both, where the model counts it."""
-    model = view.pairs
-    if model is None or not model.by_usage or job.usage is None or other.usage is None:
-        return True
-    return job.usage[4] + other.usage[4] <= api.WHOLE_PPM
+def _may_hold(
+    gate: api.Gate, since_us: api.Ints | int, until_us: api.Floats | api.Ints, threads: api.Ints | int
+) -> api.Bools:
+    """Return what a gate says of each of many, one by one where it has no quick check of them."""
+    each = getattr(gate, "may_hold_each", None)
+    if each is None:
+        every = np.broadcast(since_us, until_us, threads)
+        found = [gate.may_hold(int(since), int(until), int(wanted)) for since, until, wanted in every]
+        return np.array(found, dtype=np.bool_).reshape(every.shape)
+    may: api.Bools = each(since_us, until_us, threads)
+    return may
 
 
 def _explain(seat: api.GroupSeat, gate: api.Gate) -> None:
