@@ -84,19 +84,30 @@ class Slice(NamedTuple):
 
     def wall_us(self, kind: int, at_us: int, now_us: int, lengths: Lengths) -> int:
         """Return when a class's clock will reach ``at_us``, if no further interval has a short slice."""
-        missing_us = at_us - self.clock_us(kind, now_us, lengths)
-        if missing_us <= 0:
-            return now_us
-        if kind >= self.kind:  # its slice of this interval is yet to end
-            own = self._replace(kind=kind)
-            since_us = max(now_us, own.ready_us(lengths))
-            if missing_us <= own.end_us(lengths) - since_us:
-                return since_us + missing_us
-            missing_us -= own.end_us(lengths) - since_us
+        return self.wall_clock(kind, now_us, lengths)(at_us)
+
+    def wall_clock(self, kind: int, now_us: int, lengths: Lengths) -> Callable[[int], int]:
+        """Return the function that tells `wall_us` of many instants of a class's clock."""
+        clock_us = self.clock_us(kind, now_us, lengths)
+        own = self._replace(kind=kind)
+        since_us = max(now_us, own.ready_us(lengths))
+        # Its slice of this interval is yet to end, or there is none.
+        left_us = own.end_us(lengths) - since_us if kind >= self.kind else 0
         each_us = lengths.progress_us(kind, short=kind == SHORT)
-        full = (missing_us - 1) // each_us
-        next_one = Slice(self.begin_us + (full + 1) * lengths.interval_us, kind == SHORT, kind, self.clocks_us)
-        return next_one.ready_us(lengths) + missing_us - full * each_us
+        later_us = Slice(self.begin_us + lengths.interval_us, kind == SHORT, kind, self.clocks_us).ready_us(lengths)
+
+        def wall_us(at_us: int) -> int:
+            missing_us = at_us - clock_us
+            if missing_us <= 0:
+                return now_us
+            if kind >= self.kind:
+                if missing_us <= left_us:
+                    return since_us + missing_us
+                missing_us -= left_us
+            full = (missing_us - 1) // each_us
+            return later_us + full * lengths.interval_us + missing_us - full * each_us
+
+        return wall_us
 
     def note(self) -> api.SetNote:
         """Return the decision that writes the slice as a note."""
@@ -192,6 +203,8 @@ class Sliced:
         self._lengths = slices.lengths(0)
         self._there: _Present  # a cache
         self._there_at = -1
+        self._alone: dict[int, tuple[int, Bundle]] = {}  # of each started job: its class, and itself on its nodes
+        self._clocks: dict[int, tuple[Slice, int, Callable[[int], int]]] = {}  # by class, at an instant
 
     def decide(self, view: api.View) -> Iterator[api.Action]:
         """Yield the decisions of one pass."""
@@ -202,6 +215,7 @@ class Sliced:
             self._whole = api.WholeNodesView(view)
             self._there_at = -1
             self._lengths = self._slices.lengths(view.resume_us)
+            self._clocks.clear()
             self._machines = tuple(api.VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
         if not view.queued and not view.running:
             return
@@ -314,7 +328,7 @@ class Sliced:
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),
             api.NodeSet(open_nodes),
-            lambda at_us: present.wall_us(kind, at_us, now_us, lengths),
+            self._wall_clock(kind, present, now_us),
         )
         policy = self._policies[kind]
         # Where there is no empty node, jobs join others in their own slice only.
@@ -323,6 +337,12 @@ class Sliced:
             for start in api.starts_of(action):
                 yield from self._clear(api.nodes_of(start.runs), kind, view)
             yield action
+
+    def _wall_clock(self, kind: int, present: Slice, now_us: int) -> Callable[[int], int]:
+        known = self._clocks.get(kind)
+        if known is None or known[0] is not present or known[1] != now_us:
+            known = self._clocks[kind] = (present, now_us, present.wall_clock(kind, now_us, self._lengths))
+        return known[2]
 
     def _clear(self, nodes: api.NodeSet, kind: int, view: api.View) -> Iterator[api.Action]:
         """Yield the preemption of all jobs of other classes, and of their groups, that are on ``nodes``."""
@@ -347,11 +367,15 @@ class Sliced:
         if self._there_at != version:
             self._there_at = version
             there = _Present([Bundles() for _ in _KINDS], [Bundles() for _ in _KINDS])
-            jobs, nodes = view.running, view.nodes_by_job
+            jobs, nodes, before, self._alone = view.running, view.nodes_by_job, self._alone, {}
             for job_id in sorted(jobs):
                 running = jobs[job_id]
-                kinds = there.on_disk if running.on_disk else there.on_nodes
-                kinds[self._slices.kind_of(running.job)].add(running, nodes[job_id])
+                known = before.get(job_id)
+                if known is None or known[1].jobs[0] is not running:
+                    known = (self._slices.kind_of(running.job), Bundle([running], nodes[job_id]))
+                self._alone[job_id] = known
+                kind, alone = known
+                (there.on_disk if running.on_disk else there.on_nodes)[kind].add(alone)
             self._there = there
         return self._there
 

@@ -81,9 +81,9 @@ class Bundles(Members[Bundle]):
 
     __slots__ = ()
 
-    def add(self, running: api.Running, nodes: api.NodeSet) -> None:
+    def add(self, bundle: Bundle) -> None:
         """Enter a job on its nodes; jobs come by id."""
-        bundle = Bundle([running], nodes)
+        nodes = bundle.nodes
         if nodes & self.held:
             apart: list[Bundle] = []
             for other in self.members:

@@ -278,4 +278,5 @@ class VirtualMachine(WholeNodesView):
         """Return a running job with times of the class's clock: its remaining time counts from now."""
         since_us = self._state.now_us if running.suspended_us is None else running.suspended_us
         by_us = self._virtual_us - max(since_us, running.ready_us)
-        return running._replace(start_us=running.start_us + by_us, end_us=running.end_us + by_us)
+        job, start_us, end_us, *others = running  # `_replace` takes three times as long
+        return tuple.__new__(Running, (job, start_us + by_us, end_us + by_us, *others))
