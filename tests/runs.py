@@ -6,7 +6,7 @@ import numpy as np
 
 from cosched_emulator.workload.characteristics import CharacteristicsMix, _draw
 from cosched_hwmodel.units import NodeSet, ThreadMask
-from cosched_plugin.common.allocation import Layers
+from cosched_plugin.common.threads import Layers
 from cosched_plugin.protocol.messages import Run, UsageTuple
 
 

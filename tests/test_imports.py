@@ -25,6 +25,7 @@ OURS = tuple(FOLDERS)
 # (these modules, may import only these, besides the standard library). A name covers the modules below it.
 COMMON = "cosched_plugin.common"  # modules that both programs share besides messages and the hardware model
 TERMINAL = "cosched_terminal"  # what the command lines of all programs share
+BOOKS = (f"{COMMON}.allocation", f"{COMMON}.threads")  # of hardware threads
 ALLOWED = [
     (TERMINAL, (TERMINAL, "click")),
     ("cosched_hwmodel", ("cosched_hwmodel", TERMINAL, "numpy", "click")),
@@ -36,17 +37,18 @@ ALLOWED = [
         COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.errors", "cosched_hwmodel.text_formats", TERMINAL,
         "zmq",
     )),
-    (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
+    (f"{COMMON}.threads", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
+    (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units", f"{COMMON}.threads")),
     ("cosched_plugin.ledger", (
-        "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", f"{COMMON}.slots",
+        "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.errors", *BOOKS, f"{COMMON}.slots",
         "cosched_hwmodel.units", "numpy",
     )),
     ("cosched_plugin.core", (
-        "cosched_plugin.core", "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation",
+        "cosched_plugin.core", "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.errors", *BOOKS,
         f"{COMMON}.slots", "cosched_hwmodel", "numpy",
     )),
     ("cosched_plugin.parts", (
-        "cosched_plugin.parts", "cosched_plugin.core", "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.allocation",
+        "cosched_plugin.parts", "cosched_plugin.core", "cosched_plugin.ledger", "cosched_plugin.protocol", *BOOKS,
         "cosched_hwmodel", "numpy",
     )),
     ("cosched_plugin.policies", ("cosched_plugin.policies", "cosched_plugin.api", "numpy")),
@@ -66,7 +68,7 @@ ALLOWED = [
     ("cosched_emulator.studies.axes", ()),
     *(
         (f"cosched_emulator.{part}", (
-            "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", TERMINAL, "numpy", *more,
+            "cosched_emulator", "cosched_plugin.protocol", *BOOKS, "cosched_hwmodel", TERMINAL, "numpy", *more,
         ))
         for part, more in (
             ("manager", (f"{COMMON}.slots", f"{COMMON}.limits")), ("scenario", (f"{COMMON}.slurm_notation", f"{COMMON}.limits")),

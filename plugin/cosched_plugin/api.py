@@ -46,23 +46,34 @@ from cosched_hwmodel.units import (
 from cosched_hwmodel.usage import BOUNDS as BOUNDS, UNKNOWN_USAGE as UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (
     Counts as Counts,
-    Layers as Layers,
     Machine as Machine,
-    any_layer as any_layer,
-    bits_of as bits_of,
     both_amounts as both_amounts,
-    each_mask as each_mask,
-    each_node as each_node,
     is_plain as is_plain,
     kinds_of as kinds_of,
-    layers_of as layers_of,
-    lowest_nodes as lowest_nodes,
-    minus as minus,
     room_on as room_on,
-    share_nodes as share_nodes,
-    size as size,
     stretch as stretch,
+)
+from cosched_plugin.common.threads import lowest_nodes as lowest_nodes
+from cosched_plugin.common.threads import (
+    Layers as Layers,
+    any_layer as any_layer,
+    apart as apart,
+    bits_of as bits_of,
+    common as common,
+    each_mask as each_mask,
+    each_node as each_node,
+    is_empty as is_empty,
+    layers_of as layers_of,
+    minus as minus,
+    nodes_of as nodes_of,
+    none_of as none_of,
+    on_nodes as on_nodes,
+    share_nodes as share_nodes,
+    side_by_side as side_by_side,
+    size as size,
+    thread_mask as thread_mask,
     union as union,
+    with_all as with_all,
 )
 from cosched_plugin.common.errors import (
     MachineError as MachineError,
@@ -78,7 +89,6 @@ from cosched_plugin.core.first_fit import (
     lowest_threads as lowest_threads,
     packed as packed,
     runs_from as runs_from,
-    thread_mask as thread_mask,
 )
 from cosched_plugin.core.state import Neighbours as Neighbours, load_of as load_of
 from cosched_plugin.core.trace import Trace as Trace
@@ -93,12 +103,7 @@ from cosched_plugin.core.views.whole_nodes import (
 )
 from cosched_plugin.core.work import Price as Price, Rate as Rate, Work as Work
 from cosched_plugin.ledger.ledger import Queue as Queue, short_or_narrow as short_or_narrow
-from cosched_plugin.ledger.running import (
-    Ended as Ended,
-    Running as Running,
-    apart as apart,
-    side_by_side as side_by_side,
-)
+from cosched_plugin.ledger.running import Ended as Ended, Running as Running
 from cosched_plugin.parts import colocated, tenancies, prices as prices
 from cosched_plugin.parts.colocated import (
     PAIRING as PAIRING,
@@ -173,7 +178,6 @@ from cosched_plugin.parts.offers import (
     Seat as Seat,
     Snapshot as Snapshot,
     Unreserved as Unreserved,
-    nodes_of as nodes_of,
     snapshot_at as snapshot_at,
     snapshot_now as snapshot_now,
 )

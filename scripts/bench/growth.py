@@ -1,4 +1,4 @@
-"""How time and memory of a run grow with a burst of jobs, with jobs in overload, and with the machine; as exponents.
+"""How time and memory of a run grow with a burst of jobs, with jobs in overload, and with a machine's nodes and threads; exponents.
 
 An exponent of 1 is growth in proportion; 2 is its square. It is that of the last step that was measured, as queues are long there.
 Each run has a process of its own, and a small run of its kind goes before it: what interpreter, libraries and modules take is not
@@ -24,6 +24,7 @@ from cosched_emulator import prepare
 NODES: Final = 128
 OVERLOAD: Final = 1.3
 BUSY: Final = 0.95
+FAT: Final = 500  # nodes of more and more threads
 INSTANT: Final = 1e-9  # factor on the gaps between submissions
 OVERSTATED: Final[Mapping[str, Any]] = {"estimates": "f-model", "estimate_factor": 5.0}
 IN_TURNS: Final = 4  # divisor of the number of jobs that take turns
@@ -39,6 +40,7 @@ KINDS: Final = {
     "burst": f"Jobs at one instant, {NODES} nodes:",
     "overload": f"Jobs at an offered load of {OVERLOAD}, {NODES} nodes:",
     "nodes": f"A machine of that many nodes, jobs for {BUSY:.0%} of them:",
+    "threads": f"{FAT:,} nodes of that many hardware threads, jobs for {BUSY:.0%} of the machine:",
 }
 EACH_START: Final = "after each start, all pending jobs are looked at for the next one (`policies/backfilling/easy.py`)"
 PARTNERS: Final = f"{EACH_START}, and compared as partners"
@@ -66,7 +68,8 @@ class Sizes(NamedTuple):
     burst: Sequence[int] = (600, 1_250, 2_500, 5_000, 10_000)
     overload: Sequence[int] = (2_000, 4_000, 8_000, 16_000)
     nodes: Sequence[int] = (128, 512, 2_048, 8_192, 20_000)
-    jobs: int = 1_000  # on machines of these numbers of nodes
+    threads: Sequence[int] = (4, 16, 64, 256)
+    jobs: int = 1_000  # on machines of these sizes
 
 
 def sizes_for(policy: str, sizes: Sizes) -> Sizes:
@@ -74,11 +77,11 @@ def sizes_for(policy: str, sizes: Sizes) -> Sizes:
     if policy not in IN_ROWS:
         return sizes
     burst, overload = ([size // IN_TURNS for size in each] for each in (sizes.burst, sizes.overload))
-    return Sizes(burst, overload, sizes.nodes, sizes.jobs // IN_TURNS)
+    return Sizes(burst, overload, sizes.nodes, (), sizes.jobs // IN_TURNS)
 
 
 def run_one(policy: str, kind: str, size: int, jobs: int, most_s: float) -> Figures:
-    """Return CPU seconds and peak memory of one run; ``jobs``: their number where ``size`` is one of nodes.
+    """Return CPU seconds and peak memory of one run; ``jobs``: their number where ``size`` is one of nodes or of threads.
 
     ``mb`` is what the run and its jobs took besides the process, which ends after ``most_s`` of CPU time.
     """
@@ -87,7 +90,10 @@ def run_one(policy: str, kind: str, size: int, jobs: int, most_s: float) -> Figu
     few, small = WARM_UP
     cosched_emulator.simulate(prepare(model(policy, few, small)), policy)
     before_mb = memory_mb("VmHWM")
-    table = model(policy, jobs if kind == "nodes" else size, size if kind == "nodes" else NODES)
+    by_machine = kind in ("nodes", "threads")
+    table = model(policy, jobs if by_machine else size, {"nodes": size, "threads": FAT}.get(kind, NODES))
+    if kind == "threads":
+        table["cluster"] = {"nodes": FAT, "preset": f"2x{size // 4}x2"}
     estimates = {} if policy in IN_ROWS else OVERSTATED  # jobs that take turns have no limits
     if kind == "burst":
         prepared = prepare({**table, "workload": {**table["workload"], **estimates, "gap_factor": INSTANT}})
@@ -113,10 +119,10 @@ def measure(
     A run ends without figures after ``patience`` times ``most_s`` of CPU time.
     """
     for policy in policies:
-        for kind in ("burst", "overload", "nodes"):
+        own = sizes_for(policy, sizes)
+        for kind in [kind for kind in KINDS if getattr(own, kind)]:
             runs: list[Figures] = []
             reason = ""
-            own = sizes_for(policy, sizes)
             for size in getattr(own, kind):
                 tell(f"{policy}, {kind}: {size:,}")
                 limit_s = patience * most_s

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar, assert_never
 
-from cosched_plugin.common.allocation import Machine, each_node, resume_costs, times_refusal
+from cosched_plugin.common.allocation import Machine, resume_costs, times_refusal
+from cosched_plugin.common.threads import each_node
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     FILLED,

@@ -258,9 +258,14 @@ def test_the_script_starts() -> None:
 
 
 def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
-    sizes = bench_growth.Sizes(burst=(20, 40), overload=(30,), nodes=(8, 16), jobs=20)
+    sizes = bench_growth.Sizes(burst=(20, 40), overload=(30,), nodes=(8, 16), threads=(4,), jobs=20)
     rows = list(bench_growth.measure(["easy"], sizes, 20.0, silent))
-    assert [(row["kind"], len(row["runs"])) for row in rows] == [("burst", 2), ("overload", 1), ("nodes", 2)]
+    assert [(row["kind"], len(row["runs"])) for row in rows] == [
+        ("burst", 2),
+        ("overload", 1),
+        ("nodes", 2),
+        ("threads", 1),
+    ]
     assert in_process(bench_growth.run_one, "gang", "burst", 5, 0, 60.0, timeout_s=60)["cpu_s"] >= 0
     assert all(run["cpu_s"] >= 0 and run["peak_mb"] > 10 for row in rows for run in row["runs"])
     assert rows[1]["exponent"] is None
@@ -271,10 +276,10 @@ def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
     assert bench_growth.exponent(grown, "mb", 2.0) == 1.0
     assert bench_growth.exponent(grown, "mb", 3.0) is None  # too little to tell
     sizes = bench_growth.Sizes(
-        burst=(400, 800), overload=(600,), nodes=(8, 16), jobs=400
+        burst=(400, 800), overload=(600,), nodes=(8, 16), threads=(4, 8), jobs=400
     )  # long enough for coarse clocks
     slow = bench_growth.measure(["easy"], sizes, 1e-6, silent, patience=2e7)
-    assert [len(row["runs"]) for row in slow] == [1, 1, 1]  # no larger run after one that took long
+    assert [len(row["runs"]) for row in slow] == [1, 1, 1, 1]  # no larger run after one that took long
     failed: Figures = {"policy": "easy", "kind": "burst", "runs": [], "reason": "more than 5 s", "exponent": None}
     failed["mb_exponent"] = None
     steep = {**rows[0], "exponent": 1.62}

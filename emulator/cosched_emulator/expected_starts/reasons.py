@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.expected_starts.estimates import Estimate
 from cosched_emulator.explain.gang_facts import count_text, span_text
 from cosched_hwmodel.units import NodeSet, amounts_text
-from cosched_plugin.common.allocation import Counts, Machine, each_node, room_on
+from cosched_plugin.common.allocation import Counts, Machine, room_on
+from cosched_plugin.common.threads import each_node
 from cosched_plugin.protocol.messages import JobSpec, RunningJob, Welcome
 
 # Kinds of reasons, for counts.

@@ -22,7 +22,7 @@ from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.difficult import DifficultManager
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.sections import ClusterSection
-from cosched_plugin.common.allocation import each_node
+from cosched_plugin.common.threads import each_node
 from cosched_plugin.protocol.messages import NodeClass
 
 MACHINES: Final = "machines"  # meta data: how many there have been, if there was more than one

@@ -17,9 +17,9 @@ from cosched_emulator.live.views import amount, node_use
 from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.users.requests import QUEUED, UNSERVED
-from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.limits import LIMIT_REASONS
 from cosched_plugin.common.status import Gauge
+from cosched_plugin.common.threads import each_node
 
 EVERY_S: Final = 2.0  # between two looks
 # The reasons of a pending job, for `queue` and `job`, and what each means.

@@ -10,8 +10,9 @@ from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import WAKE, Timeline
-from cosched_plugin.common.allocation import Layers, times_refusal
+from cosched_plugin.common.allocation import times_refusal
 from cosched_plugin.common.slots import NO_SLOTS, Member, joining_refusal, pairing_turns, slot_refusal
+from cosched_plugin.common.threads import Layers
 from cosched_plugin.protocol import messages as m
 
 MOST_WAKES: Final = 100_000

@@ -34,6 +34,7 @@ from cosched_emulator.manager.timeline import (
 from cosched_emulator.scenario.faults import NodeFault
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.threads import nodes_of
 from cosched_plugin.protocol import messages as m
 
 _new = tuple.__new__  # a call of the class of an event takes twice as long
@@ -224,7 +225,7 @@ class Agenda:
         gone = taken_off(before)
         for job_id, job in sorted(manager.running.items()):
             # With hardware threads on the node, or with an image on its disk.
-            if job_id not in gone and any(layer & bit for layer in job.layers):
+            if job_id not in gone and nodes_of(job.runs) & bit:
                 events.append(self._of_failure(job))
         return events
 

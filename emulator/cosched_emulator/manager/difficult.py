@@ -26,7 +26,8 @@ from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.units import SECOND_US, ThreadMask
-from cosched_plugin.common.allocation import Layers, ThreadPool, room_on
+from cosched_plugin.common.allocation import ThreadPool, room_on
+from cosched_plugin.common.threads import Layers
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 

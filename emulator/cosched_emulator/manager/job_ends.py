@@ -13,7 +13,7 @@ from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.timeline import END, MEASURE, Timeline
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.common.allocation import share_nodes
+from cosched_plugin.common.threads import share_nodes
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, ProgressMeasured
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay, Suspension
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.common.allocation import Layers
+from cosched_plugin.common.threads import Layers
 from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
 
 PENDING: Final = "PENDING"

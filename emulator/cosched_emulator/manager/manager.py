@@ -24,17 +24,19 @@ from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.manager.timeline import END, GATE, MEASURE, WAKE, Entry, Timeline
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.common.allocation import (
+from cosched_plugin.common.allocation import Machine, ResumeCosts, ThreadPool
+from cosched_plugin.common.slots import SlotPools
+from cosched_plugin.common.threads import (
     Layers,
-    Machine,
-    ResumeCosts,
-    ThreadPool,
+    common,
     each_node,
+    is_empty,
+    minus,
     none_of,
+    on_nodes,
     share_nodes,
     union,
 )
-from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.messages import started_by
 
@@ -48,7 +50,7 @@ def check_holdings(
 
     ``pending`` are the ids of the pending jobs.
     """
-    taken_in = {0: none_of(machine)}
+    taken_in = {0: none_of(machine.exists)}
     memory_mb, swap_mb = list(machine.memory_mb), list(machine.swap_mb)
     for job_id, job in running.items():
         if job.state not in (RUNNING, SUSPENDED, *ABSENT) or job_id in pending:
@@ -59,13 +61,13 @@ def check_holdings(
             (swap_mb if job.on_disk else memory_mb)[node] -= processes * job.job.spec.memory_mb
         if job.on_disk:
             continue
-        taken = taken_in.get(job.slot, none_of(machine))
-        if any(a & b for a, b in zip(taken, job.layers, strict=True)):
+        taken = taken_in.get(job.slot, none_of(machine.exists))
+        if not is_empty(common(taken, job.layers)):
             raise InvariantError(f"job {job_id} shares a hardware thread")
         taken_in[job.slot] = union(taken, job.layers)
     pool = slots.base
     for slot, taken in taken_in.items():
-        free = tuple(exists & pool.up & ~held for exists, held in zip(machine.exists, taken, strict=True))
+        free = on_nodes(minus(machine.exists, taken), pool.up)
         if free != slots.free(slot):
             raise InvariantError(f"free threads differ in slot {slot} from what running jobs leave")
     if memory_mb != pool.free_memory_mb or min(memory_mb) < 0:

@@ -9,8 +9,8 @@ from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.record import NodeChanged
-from cosched_plugin.common.allocation import Layers
 from cosched_plugin.common.slots import SlotPools
+from cosched_plugin.common.threads import Layers
 from cosched_plugin.protocol.messages import Event, NodeFailed, NodeReturned
 
 RESERVED: Final = "reserved"  # why a node is drained, where no operator did it

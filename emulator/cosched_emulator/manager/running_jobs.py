@@ -11,8 +11,9 @@ from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.record import TO_DISK, DiskLeft, Stay
 from cosched_emulator.manager.timeline import MEASURE, Timeline
-from cosched_plugin.common.allocation import Layers, ResumeCosts, layers_of, times_refusal
+from cosched_plugin.common.allocation import ResumeCosts, times_refusal
 from cosched_plugin.common.slots import SlotPools
+from cosched_plugin.common.threads import Layers, layers_of
 from cosched_plugin.protocol.messages import ReviseJob, StartJob
 
 _new = tuple.__new__  # a call of the class of a named tuple takes twice as long
@@ -185,7 +186,7 @@ class RunningJobs:
             spec, pool = job.job.spec, self.slots.pool(job.slot)
             self.by_id[spec.id] = job
             if job.on_disk:
-                job.layers = layers_of(job.runs, pool.machine.depth)
+                job.layers = layers_of(job.runs, pool.machine.depth, pool.machine.nodes)
                 pool.put_on_disk(spec, job.runs)
                 continue
             layers = pool.place(spec, job.runs)

@@ -24,7 +24,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.jobs_in_columns import BLOCK, Column, columns_of
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import lowest_nodes
+from cosched_plugin.common.threads import lowest_nodes
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import COMPLETED, REJECTED, TIMEOUT, Run
 

@@ -19,7 +19,7 @@ from cosched_emulator.workload.jobs_in_columns import Same, columns_of
 from cosched_emulator.workload.side_files.annotations import RAN_ON, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import JobKey
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import nodes_in
+from cosched_plugin.common.threads import nodes_in
 from cosched_plugin.config import RECORDED
 
 REPLAY: Final = "replay"

@@ -1,16 +1,25 @@
-"""Bookkeeping of free hardware threads, and the check whether a start is possible: one code for both ends of the protocol.
-
-A set of threads is a tuple of *layers*: layer ``k`` is one integer whose bit ``n`` stands for thread ``k`` of node ``n``.
-Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes at a time.
-"""
+"""Bookkeeping of free hardware threads, and the check whether a start is possible: one code for both ends of the protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from cosched_hwmodel.units import SECOND_US, NodeSet, ThreadMask, round_up_us
+from cosched_hwmodel.units import SECOND_US, NodeSet, round_up_us
+from cosched_plugin.common.threads import (
+    Joined,
+    Layers,
+    busy_refusal,
+    each_node,
+    kept,
+    layers_of,
+    minus,
+    nodes_in,
+    none_of,
+    on_nodes,
+    size,
+    union,
+)
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     ANY_LAYOUT,
@@ -24,131 +33,6 @@ from cosched_plugin.protocol.messages import (
     StartJob,
     Welcome,
 )
-
-Layers: TypeAlias = tuple[NodeSet, ...]
-_ONE_THREAD: Final = ThreadMask(1)
-_new = tuple.__new__
-
-
-def nodes_in(ranges: Iterable[tuple[int, int]]) -> NodeSet:
-    """Return the nodes of ranges (first, count)."""
-    nodes = 0
-    for first, count in ranges:
-        nodes |= ((1 << count) - 1) << first
-    return NodeSet(nodes)
-
-
-def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
-    """Return first fit where a node has one thread, by whole runs of set bits from the lowest; None if there are not enough."""
-    if need > free.bit_count():
-        return None
-    runs: list[Run] = []
-    first = 0
-    left: int = free  # from node `first` on
-    while True:
-        gap = (left & -left).bit_length() - 1
-        first += gap
-        left >>= gap
-        length = (left ^ (left + 1)).bit_length() - 1
-        if length >= need:
-            runs.append(_new(Run, (first, need, _ONE_THREAD, 1)))
-            return tuple(runs)
-        runs.append(_new(Run, (first, length, _ONE_THREAD, 1)))  # `Run(...)` takes twice as long
-        need -= length
-        first += length
-        left >>= length
-
-
-def layers_of(runs: Iterable[Run], depth: int) -> Layers:
-    """Return the threads that ``runs`` name as ``depth`` layers."""
-    if depth == 1:
-        nodes = 0
-        for first, count, _, _ in runs:
-            nodes |= ((1 << count) - 1) << first
-        return (NodeSet(nodes),)
-    return _deep_layers(tuple(runs), depth) if depth >= _DEEP else _layers_of(runs, depth)
-
-
-def _layers_of(runs: Iterable[Run], depth: int) -> Layers:
-    layers = [0] * depth
-    for first, count, mask, _ in runs:
-        nodes = ((1 << count) - 1) << first
-        left: int = mask
-        while left:  # as `bits_of`, which takes twice as long
-            low = left & -left
-            layers[low.bit_length() - 1] |= nodes
-            left ^= low
-    return cast("Layers", tuple(layers))
-
-
-_DEEP: Final = 9
-# The policy, the core and the manager each ask what a start takes: the layers of 128 threads take 50 us.
-_deep_layers = lru_cache(8)(_layers_of)
-
-
-def none_of(machine: Machine) -> Layers:
-    """Return the empty set of threads of ``machine``."""
-    return (NodeSet(0),) * machine.depth
-
-
-def union(a: Layers, b: Layers) -> Layers:
-    """Return the threads in either set."""
-    if len(a) == 1:
-        return (NodeSet(a[0] | b[0]),)
-    return cast("Layers", tuple([x | y for x, y in zip(a, b, strict=True)]))
-
-
-def minus(a: Layers, b: Layers) -> Layers:
-    """Return the threads of ``a`` that are not in ``b``."""
-    if len(a) == 1:
-        return (NodeSet(a[0] & ~b[0]),)
-    return cast("Layers", tuple([x & ~y for x, y in zip(a, b, strict=True)]))
-
-
-def size(layers: Layers) -> int:
-    """Return the number of threads in the set."""
-    if len(layers) == 1:
-        return layers[0].bit_count()
-    return sum(map(int.bit_count, layers))
-
-
-def any_layer(layers: Layers) -> NodeSet:
-    """Return the nodes that have at least one thread in the set."""
-    nodes = 0
-    for layer in layers:
-        nodes |= layer
-    return nodes  # type: ignore[return-value]  # a call of NodeSet takes as long as the loop
-
-
-def busy_refusal(wanted: Layers, free: Layers) -> str | None:
-    """Return why a job cannot have these threads, or None if they are free."""
-    for layer, there in zip(wanted, free, strict=True):
-        if layer & ~there:
-            return f"node {next(bits_of(NodeSet(layer & ~there)))} is not free there"
-    return None
-
-
-def bits_of(members: NodeSet | ThreadMask) -> Iterator[int]:
-    """Yield the numbers of the nodes or of the hardware threads in the set, ascending."""
-    left: int = members
-    while left:
-        low = left & -left
-        yield low.bit_length() - 1
-        left ^= low
-
-
-def each_node(runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
-    """Yield (node, processes on it) for every node that ``runs`` name."""
-    for first, count, _, processes in runs:
-        for node in range(first, first + count):
-            yield node, processes
-
-
-def each_mask(runs: Iterable[Run]) -> Iterator[tuple[int, ThreadMask]]:
-    """Yield (node, hardware threads on it) for every node that ``runs`` name."""
-    for first, count, mask, _ in runs:
-        for node in range(first, first + count):
-            yield node, mask
 
 
 class ResumeCosts(NamedTuple):
@@ -298,9 +182,9 @@ class Machine:
             capacity = (node_class.memory_bandwidth_mbs, node_class.network_mbs, node_class.disk_mbs)
             self.capacity_of += [capacity] * node_class.nodes
             first += node_class.nodes
-        self.exists: Layers = tuple(map(NodeSet, exists))  # all threads
-        self.first_threads: Layers = tuple(map(NodeSet, firsts))  # the first thread of every core
-        self.second_threads: Layers = tuple(map(NodeSet, seconds))  # the second thread of every core that has two
+        self.exists: Layers = kept(exists, self.nodes)  # all threads
+        self.first_threads: Layers = kept(firsts, self.nodes)  # the first thread of every core
+        self.second_threads: Layers = kept(seconds, self.nodes)  # the second thread of every core that has two
         self.threads = size(self.exists)  # of all nodes
         self.cores = size(self.first_threads)  # of all nodes
         # whether its manager fills a job's nodes in order: only the last one may have fewer processes
@@ -394,7 +278,7 @@ class ThreadPool:
 
     def clear(self) -> None:
         """Release all jobs' resources; nodes out of service stay out of service."""
-        self.free = tuple([NodeSet(layer & self.up) for layer in self.machine.exists])
+        self.free = on_nodes(self.machine.exists, self.up)
         self.free_memory_mb = list(self.machine.memory_mb)
         self.free_swap_mb = list(self.machine.swap_mb)
         self.counts = Counts(self.machine.resources, self.machine.licences)
@@ -443,7 +327,7 @@ class ThreadPool:
             processes += count * ppn
         if processes != job.processes:
             return f"{processes} processes placed, {job.processes} wanted"
-        layers = layers_of(runs, machine.depth)
+        layers = layers_of(runs, machine.depth, machine.nodes)
         busy = busy_refusal(layers, self.free)
         if busy is not None:
             return busy
@@ -481,7 +365,12 @@ class ThreadPool:
         if self.counted and (job.resources or job.licences):
             self.counts.count(job, runs, -1)
         free = self.free
-        self.free = (free[0] & ~layers[0],) if len(free) == 1 else minus(free, layers)  # type: ignore[assignment]  # likewise
+        if len(layers) == 1:
+            self.free = (free[0] & ~layers[0],)  # type: ignore[assignment]  # likewise
+        elif isinstance(free, Joined) and self.all_up:  # else a job may be told of on a node that has failed
+            self.free = free.changed(layers, runs, -1)
+        else:
+            self.free = minus(free, layers)
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] -= processes * job.memory_mb
@@ -493,9 +382,10 @@ class ThreadPool:
         up = self.up
         if len(layers) == 1:
             self.free = (self.free[0] | (layers[0] & up),)  # type: ignore[assignment]  # likewise
+        elif isinstance(self.free, Joined) and self.all_up:
+            self.free = self.free.changed(layers, runs, 1)
         else:
-            free = [free | (layer & up) for free, layer in zip(self.free, layers, strict=True)]
-            self.free = cast("Layers", tuple(free))
+            self.free = union(self.free, on_nodes(layers, up))
         if job.memory_mb:
             for node, processes in each_node(runs):
                 self.free_memory_mb[node] += processes * job.memory_mb
@@ -540,19 +430,16 @@ class ThreadPool:
     def fail_node(self, node: int) -> None:
         """Take ``node`` out of service."""
         self.up = NodeSet(self.up & ~(1 << node))
-        self.free = tuple([NodeSet(layer & self.up) for layer in self.free])
+        self.free = on_nodes(self.free, self.up)
 
     def return_node(self, node: int, holders: Iterable[Layers]) -> None:
         """Put ``node`` back into service. All of it is free except what running jobs hold: their threads, one set for each job."""
-        held = none_of(self.machine)
+        held = none_of(self.free)
         for layers in holders:
             held = union(held, layers)
         bit = 1 << node
         self.up = NodeSet(self.up | bit)
-        exists = self.machine.exists
-        self.free = tuple(
-            [NodeSet(free | (bit & there & ~taken)) for free, there, taken in zip(self.free, exists, held, strict=True)]
-        )
+        self.free = union(self.free, minus(on_nodes(self.machine.exists, bit), held))
 
 
 def _layout_refusal(runs: Sequence[Run]) -> str | None:
@@ -589,12 +476,3 @@ def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | 
 def stretch(span_us: int, by: float) -> int:
     """Return ``span_us`` times ``by``, rounded up, but no more than a start may ask for."""
     return span_us if by == 1.0 else min(round_up_us(span_us * by), max(span_us, MAX_SPAN_US))
-
-
-def share_nodes(a: Layers, b: Layers) -> bool:
-    """Return whether two sets of threads have a common node."""
-    nodes = others = 0
-    for x, y in zip(a, b, strict=True):
-        nodes |= x
-        others |= y
-    return bool(nodes & others)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.units import WHOLE_PPM, NodeSet
-from cosched_plugin.common.allocation import Layers, ThreadPool, busy_refusal, share_nodes
+from cosched_hwmodel.units import WHOLE_PPM
+from cosched_plugin.common.allocation import ThreadPool
+from cosched_plugin.common.threads import Layers, busy_refusal, on_nodes, share_nodes
 from cosched_plugin.protocol.limits import MAX_SLOTS
 from cosched_plugin.protocol.messages import JobSpec, Run, Turn
 
@@ -126,8 +127,7 @@ class SlotPools:
 
 
 def _in_service(base: ThreadPool) -> Layers:
-    up = base.up
-    return tuple([NodeSet(layer & up) for layer in base.machine.exists])
+    return on_nodes(base.machine.exists, base.up)
 
 
 class Rotation(NamedTuple):

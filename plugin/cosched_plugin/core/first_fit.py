@@ -2,84 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.units import NodeSet, ThreadMask
-from cosched_plugin.common.allocation import Layers, Machine, any_layer, bits_of, is_plain, lowest_nodes, room_on, size
+from cosched_plugin.common.allocation import Machine, is_plain, room_on
+from cosched_plugin.common.threads import (
+    Joined,
+    Layers,
+    any_layer,
+    bits_of,
+    lowest_nodes,
+    on_nodes,
+    size,
+    thread_mask,
+    threads_on,
+)
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 _Members = TypeVar("_Members", NodeSet, ThreadMask)
 _Ints = NDArray[np.int64]
 _new = tuple.__new__
-# Layers from which on a set of threads is looked at node by node in arrays: a loop over 128 layers takes 26 us for each node of 400,
-# the arrays 23 us for all of them.
-_DEEP: Final = 9
+_FEW: Final = 8  # members that are taken one by one sooner than by halving
 
 
 def lowest_threads(members: _Members, count: int) -> _Members:
     """Return the ``count`` lowest members of a set of hardware threads or of nodes."""
-    left: int = members
-    for _ in range(count):
-        left &= left - 1
-    return cast("_Members", members ^ left)
+    if count >= members.bit_count():
+        return members
+    if count <= _FEW:
+        left: int = members
+        for _ in range(count):
+            left &= left - 1
+        return cast("_Members", members ^ left)
+    low, high = count, members.bit_length()  # how many bits hold so many members
+    while low < high:
+        middle = (low + high) // 2
+        if (members & ((1 << middle) - 1)).bit_count() < count:
+            low = middle + 1
+        else:
+            high = middle
+    return cast("_Members", members & ((1 << low) - 1))
 
 
-def thread_mask(free: Layers, node: int) -> ThreadMask:
-    """Return the free threads of one node as a mask over its threads."""
-    mask = 0
-    for thread, layer in enumerate(free):
-        mask |= (layer >> node & 1) << thread
-    return ThreadMask(mask)
+def _unpacked(free: Joined) -> NDArray[np.uint8]:
+    """Return a set of threads as ones and zeros by thread and node."""
+    number = free.depth * free.nodes
+    packed = np.frombuffer(free.threads.to_bytes((number + 7) // 8, "little"), np.uint8)
+    return np.unpackbits(packed, count=number, bitorder="little").reshape(free.depth, free.nodes)
 
 
-class NodeColumns:
-    """A set of threads turned round: by node, not by layer."""
-
-    __slots__ = ("_packed", "counts")
-
-    def __init__(self, layers: Layers, nodes: int) -> None:
-        width = (nodes + 7) // 8
-        packed = np.frombuffer(b"".join([layer.to_bytes(width, "little") for layer in layers]), np.uint8)
-        self._packed = packed.reshape(len(layers), width)
-        bits = np.unpackbits(self._packed, axis=1, count=nodes, bitorder="little")
-        # the number of threads of each node; a sum in 16 bits takes a third of the time of one in 64
-        self.counts: _Ints = np.add.reduce(bits, axis=0, dtype=np.uint16).astype(np.int64)
-        self.counts.setflags(write=False)  # whoever changed it would change it for all
-
-    def lowest(self, nodes: _Ints, threads: _Ints | None) -> NDArray[np.uint8]:
-        """Return by node the mask of its lowest ``threads`` threads (None: of all), as bytes, the lowest first."""
-        bits = self._packed[:, nodes >> 3] >> (nodes & 7).astype(np.uint8) & 1
-        if threads is not None:
-            some = (threads < self.counts[nodes]).nonzero()[0]  # mostly one: the last node
-            part = bits[:, some]
-            bits[:, some] = part & (part.cumsum(axis=0, dtype=np.int32) <= threads[some])
-        return np.ascontiguousarray(np.packbits(bits, axis=0, bitorder="little").T)
+def _lowest(free: Joined, nodes: _Ints, threads: _Ints | None) -> NDArray[np.uint8]:
+    """Return by node the mask of its lowest ``threads`` threads (None: of all), as bytes, the lowest first."""
+    bits = _unpacked(free)[:, nodes]
+    if threads is not None:
+        some = (threads < _counts(free)[nodes]).nonzero()[0]  # mostly one: the last node
+        part = bits[:, some]
+        bits[:, some] = part & (part.cumsum(axis=0, dtype=np.int32) <= threads[some])
+    return np.ascontiguousarray(np.packbits(bits, axis=0, bitorder="little").T)
 
 
-# The candidates of a pass are tried on the same few sets; 64 of 400 nodes with 128 threads are .7 MB. To find a set of 128 layers by
-# what is in it takes as long as to find a place in it, so those that were found last are known by themselves, too.
-_equal_columns = lru_cache(64)(NodeColumns)
-# By `id` of a set that is kept here, and the number of nodes:
-_known: dict[tuple[int, int], tuple[Layers, NodeColumns]] = {}
-
-
-def _columns(layers: Layers, nodes: int) -> NodeColumns:
-    found = _known.get((id(layers), nodes))
+def _counts(free: Joined) -> _Ints:
+    found: _Ints | None = free.counts
     if found is None:
-        if len(_known) >= 64:
-            _known.clear()
-        found = _known[id(layers), nodes] = layers, _equal_columns(layers, nodes)
-    return found[1]
+        # a sum in 16 bits takes a third of the time of one in 64
+        found = free.counts = np.add.reduce(_unpacked(free), axis=0, dtype=np.uint16).astype(np.int64)
+        found.setflags(write=False)  # whoever changed it would change it for all
+    return found
+
+
+def _alike(free: Joined, nodes: _Ints) -> int:
+    """Return how many threads each of the nodes has in the set, where these are as many, and the lowest ones; else 0."""
+    counts = _counts(free)[nodes]
+    count = int(counts[0])
+    if (counts != count).any():
+        return 0
+    if count == free.depth:
+        return count
+    chosen = np.zeros(free.nodes, np.uint8)
+    chosen[nodes] = 1
+    named = NodeSet(int.from_bytes(np.packbits(chosen, bitorder="little").tobytes(), "little"))
+    lowest = threads_on(named, ThreadMask((1 << count) - 1), free.nodes)
+    return count if free.threads & lowest == lowest else 0
 
 
 def thread_counts(layers: Layers, nodes: int) -> _Ints:
     """Return the number of threads in the set, node by node; it must not be changed."""
-    return _columns(layers, nodes).counts
+    if isinstance(layers, Joined):
+        return _counts(layers)
+    width = (nodes + 7) // 8
+    packed = np.frombuffer(b"".join([layer.to_bytes(width, "little") for layer in layers]), np.uint8)
+    bits = np.unpackbits(packed.reshape(len(layers), width), axis=1, count=nodes, bitorder="little")
+    counts: _Ints = np.add.reduce(bits, axis=0, dtype=np.int64)
+    counts.setflags(write=False)
+    return counts
 
 
 # Where a job may have only some nodes, these are one more set of nodes: to take the others out of 128 layers would take longer than to
@@ -88,10 +107,9 @@ def first_fit(
     job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int], open_nodes: NodeSet | None = None
 ) -> tuple[Run, ...] | None:
     """Return ``job`` on the lowest free threads of ``open_nodes`` (None: of any), node by node, or None if it does not fit."""
-    if len(free) >= _DEEP:
-        columns = _columns(free, machine.nodes)
-        rooms = _rooms(job, columns, machine, free_memory_mb, open_nodes)
-        return _fill(job, columns, machine, rooms, None)
+    if isinstance(free, Joined):
+        rooms = _rooms(job, free, machine, free_memory_mb, open_nodes)
+        return _fill(job, free, machine, rooms, None)
     free = _on(free, open_nodes)
     if machine.filled or not is_plain(job):
         return fill_nodes(job, free, machine, free_memory_mb, bits_of(any_layer(free)))
@@ -106,10 +124,9 @@ def packed(
     job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int], open_nodes: NodeSet | None = None
 ) -> tuple[Run, ...] | None:
     """Return ``job`` on the nodes with the fewest free threads first (ties: lowest node), or None if it does not fit."""
-    if len(free) >= _DEEP:
-        columns = _columns(free, machine.nodes)
-        rooms = _rooms(job, columns, machine, free_memory_mb, open_nodes)
-        return _fill(job, columns, machine, rooms, np.argsort(columns.counts, kind="stable"))
+    if isinstance(free, Joined):
+        rooms = _rooms(job, free, machine, free_memory_mb, open_nodes)
+        return _fill(job, free, machine, rooms, np.argsort(_counts(free), kind="stable"))
     free = _on(free, open_nodes)
     if len(free) == 1 and is_plain(job):
         return lowest_nodes(job.processes, free[0])
@@ -118,7 +135,7 @@ def packed(
 
 
 def _on(free: Layers, nodes: NodeSet | None) -> Layers:
-    return free if nodes is None else cast("Layers", tuple([layer & nodes for layer in free]))
+    return free if nodes is None else on_nodes(free, nodes)
 
 
 def runs_from(placed: Iterable[tuple[int, ThreadMask, int]]) -> tuple[Run, ...]:
@@ -172,10 +189,9 @@ def fill_nodes(
     job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int], nodes: Iterable[int]
 ) -> tuple[Run, ...] | None:
     """Return ``job`` on free threads of ``nodes``, filled in this order up to the job's own limits; None if it does not fit."""
-    if len(free) >= _DEEP:
-        columns = _columns(free, machine.nodes)
-        rooms = _rooms(job, columns, machine, free_memory_mb, None)
-        return _fill(job, columns, machine, rooms, np.fromiter(nodes, np.int64))
+    if isinstance(free, Joined):
+        rooms = _rooms(job, free, machine, free_memory_mb, None)
+        return _fill(job, free, machine, rooms, np.fromiter(nodes, np.int64))
     if machine.filled:
         return _fill_alike(job, free, machine, free_memory_mb, nodes)
     need = job.processes
@@ -197,10 +213,10 @@ def fill_nodes(
 
 
 def _rooms(
-    job: JobSpec, columns: NodeColumns, machine: Machine, free_memory_mb: Sequence[int], open_nodes: NodeSet | None
+    job: JobSpec, free: Joined, machine: Machine, free_memory_mb: Sequence[int], open_nodes: NodeSet | None
 ) -> _Ints:
     """Return how many processes of ``job`` each node can take, as `room_on`."""
-    rooms = columns.counts
+    counts = rooms = _counts(free)
     if job.threads_per_process > 1:
         rooms = rooms // job.threads_per_process
     if job.memory_mb:
@@ -208,7 +224,7 @@ def _rooms(
     if job.ppn_max:
         rooms = np.minimum(rooms, job.ppn_max)
     if job.exclusive:
-        rooms = np.where(columns.counts == machine.threads_of, rooms, 0)
+        rooms = np.where(counts == thread_counts(machine.exists, machine.nodes), rooms, 0)
     if open_nodes is not None:
         named = np.frombuffer(open_nodes.to_bytes((machine.nodes + 7) // 8, "little"), np.uint8)
         rooms = rooms * np.unpackbits(named, count=machine.nodes, bitorder="little")
@@ -216,9 +232,7 @@ def _rooms(
     return np.where(rooms >= least, rooms, 0) if least > 1 else rooms
 
 
-def _fill(
-    job: JobSpec, columns: NodeColumns, machine: Machine, rooms: _Ints, order: _Ints | None
-) -> tuple[Run, ...] | None:
+def _fill(job: JobSpec, free: Joined, machine: Machine, rooms: _Ints, order: _Ints | None) -> tuple[Run, ...] | None:
     """Return ``job`` on nodes with room, filled in this order (None: ascending); None if it does not fit."""
     here = rooms if order is None else rooms[order]
     held = here.cumsum()
@@ -226,15 +240,15 @@ def _fill(
         return None
     if machine.filled:
         nodes = np.flatnonzero(here)
-        return _fill_alike_columns(job, columns, nodes if order is None else order[nodes], rooms)
+        return _fill_alike_columns(job, free, nodes if order is None else order[nodes], rooms)
     last = int(held.searchsorted(job.processes))
     nodes = here[: last + 1].nonzero()[0]
     processes = here[nodes]
     processes[-1] -= held[last] - job.processes
-    return _runs_on(job, columns, nodes if order is None else order[nodes], processes)
+    return _runs_on(job, free, nodes if order is None else order[nodes], processes)
 
 
-def _fill_alike_columns(job: JobSpec, columns: NodeColumns, nodes: _Ints, rooms: _Ints) -> tuple[Run, ...] | None:
+def _fill_alike_columns(job: JobSpec, free: Joined, nodes: _Ints, rooms: _Ints) -> tuple[Run, ...] | None:
     """Return the same as `_fill_alike`."""
     most = min(int(rooms[nodes].max()), job.processes)
     for per_node in range(most, max(1, min(job.ppn_min, job.processes)) - 1, -1):
@@ -243,22 +257,29 @@ def _fill_alike_columns(job: JobSpec, columns: NodeColumns, nodes: _Ints, rooms:
         if len(chosen) == number:
             here = np.full(number, per_node)
             here[-1] = job.processes - (number - 1) * per_node
-            return _runs_on(job, columns, chosen, here)
+            return _runs_on(job, free, chosen, here)
     return None
 
 
-def _runs_on(job: JobSpec, columns: NodeColumns, nodes: _Ints, processes: _Ints) -> tuple[Run, ...]:
+def _runs_on(job: JobSpec, free: Joined, nodes: _Ints, processes: _Ints) -> tuple[Run, ...]:
     """Return runs of ``processes`` on ``nodes``, on the lowest threads of each, or for an exclusive job on all."""
     if len(nodes) > 1 and (nodes[1:] < nodes[:-1]).any():
         order = np.argsort(nodes)
         nodes, processes = nodes[order], processes[order]
-    rows = columns.lowest(nodes, None if job.exclusive else processes * job.threads_per_process)
-    same = (nodes[1:] - nodes[:-1] == 1) & (processes[1:] == processes[:-1]) & (rows[1:] == rows[:-1]).all(axis=1)
+    same = (nodes[1:] - nodes[:-1] == 1) & (processes[1:] == processes[:-1])
+    count = _alike(free, nodes)
+    if count:  # mostly: then the lowest threads of each need not be looked for
+        threads = [count if job.exclusive else each * job.threads_per_process for each in processes.tolist()]
+        masks: Callable[[int], int] = lambda place: (1 << threads[place]) - 1  # noqa: E731
+    else:
+        rows = _lowest(free, nodes, None if job.exclusive else processes * job.threads_per_process)
+        same &= (rows[1:] == rows[:-1]).all(axis=1)
+        masks = lambda place: int.from_bytes(rows[place], "little")  # noqa: E731
     begins = [0, *((~same).nonzero()[0] + 1).tolist()]
     ends = [*begins[1:], len(nodes)]
     return tuple(
         [
-            _new(Run, (int(nodes[begin]), end - begin, int.from_bytes(rows[begin], "little"), int(processes[begin])))
+            _new(Run, (int(nodes[begin]), end - begin, masks(begin), int(processes[begin])))
             for begin, end in zip(begins, ends, strict=True)
         ]
     )

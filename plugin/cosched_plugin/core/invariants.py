@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cosched_plugin.common.allocation import (
-    Counts,
+from cosched_plugin.common.allocation import Counts
+from cosched_plugin.common.slots import pairing_refusal
+from cosched_plugin.common.threads import (
     Layers,
     any_layer,
     busy_refusal,
@@ -13,9 +14,9 @@ from cosched_plugin.common.allocation import (
     layers_of,
     minus,
     none_of,
+    on_nodes,
     union,
 )
-from cosched_plugin.common.slots import pairing_refusal
 from cosched_plugin.core.state import Residents, State
 from cosched_plugin.ledger.entries import members
 from cosched_plugin.protocol.messages import MOST_SHARES
@@ -24,7 +25,7 @@ from cosched_plugin.protocol.messages import MOST_SHARES
 def check_invariants(state: State) -> None:
     """Derive every cache of ``state`` again; raise AssertionError where one differs."""
     machine = state.machine
-    taken: dict[int, Layers] = {0: none_of(machine)}  # by slot
+    taken: dict[int, Layers] = {0: none_of(machine.exists)}  # by slot
     memory = list(machine.memory_mb)
     swap = list(machine.swap_mb)
     for job_id, running in state.running.items():
@@ -32,14 +33,17 @@ def check_invariants(state: State) -> None:
             job_id == running.job.id and job_id not in state.queue and job_id not in state.held,
             f"job {job_id} is in two places",
         )
-        _hold(running.layers == layers_of(running.runs, machine.depth), f"job {job_id}: layers are not its runs")
+        _hold(
+            running.layers == layers_of(running.runs, machine.depth, machine.nodes),
+            f"job {job_id}: layers are not its runs",
+        )
         _hold(running.on_disk == (job_id in state.on_disk), f"job {job_id} is on disk, or not")
         if running.on_disk:
             _hold(running.suspended_us is not None, f"job {job_id} is on disk and not suspended")
             for node, processes in each_node(running.runs):
                 swap[node] -= processes * running.job.memory_mb
             continue
-        there = taken.get(running.slot, none_of(machine))
+        there = taken.get(running.slot, none_of(machine.exists))
         _hold(busy_refusal(running.layers, minus(machine.exists, there)) is None, f"job {job_id} shares a thread")
         taken[running.slot] = union(there, running.layers)
         for node, processes in each_node(running.runs):
@@ -72,7 +76,7 @@ def _check_slots(state: State, taken: Mapping[int, Layers]) -> None:
     """Check the free threads of every slot, given those that jobs hold, and the rotation."""
     slots, up = state.slots, state.pool.up
     for slot, held in taken.items():
-        free = tuple(layer & up for layer in minus(state.machine.exists, held))
+        free = on_nodes(minus(state.machine.exists, held), up)
         pool = state.pool_of(slot)
         _hold(free == pool.free, f"free threads differ in slot {slot} from what running jobs leave")
         _hold(pool.free_memory_mb is state.pool.free_memory_mb and pool.up == up, f"slot {slot} has nodes of its own")

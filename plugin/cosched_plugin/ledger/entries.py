@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from cosched_plugin.common.allocation import Layers, Machine, times_refusal
+from cosched_plugin.common.allocation import Machine, times_refusal
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.common.slots import (
     NO_SLOTS,
@@ -23,6 +23,7 @@ from cosched_plugin.common.slots import (
     rotation_refusal,
     slot_refusal,
 )
+from cosched_plugin.common.threads import Layers
 from cosched_plugin.ledger.ledger import Ledger
 from cosched_plugin.ledger.running import REQUEUED, Running, running_job
 from cosched_plugin.protocol import messages as m

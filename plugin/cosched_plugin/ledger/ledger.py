@@ -14,18 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import (
-    Layers,
-    Machine,
-    ThreadPool,
-    any_layer,
-    bits_of,
-    is_plain,
-    resume_costs,
-    share_nodes,
-)
+from cosched_plugin.common.allocation import Machine, ThreadPool, is_plain, resume_costs
 from cosched_plugin.common.slots import Rotation, SlotPools
-from cosched_plugin.ledger.running import Running, delay, inventory_entry, running_job, side_by_side, with_share
+from cosched_plugin.common.threads import Layers, any_layer, bits_of, nodes_of, share_nodes, side_by_side, size
+from cosched_plugin.ledger.running import Running, delay, inventory_entry, running_job, with_share
 from cosched_plugin.protocol.messages import (
     JobRevised,
     JobSpec,
@@ -207,7 +199,7 @@ class Ledger:
         end_us = now_us + estimate_us
         if type(runs) is not tuple or type(runs[0]) is not Run:  # a policy may have left plain tuples
             runs = tuple(map(Run._make, runs))
-        fields = (job, now_us, end_us, runs, layers, joined, joined.bit_count(), limit_us)
+        fields = (job, now_us, end_us, runs, layers, joined, size(layers), limit_us)
         running: Running = _new(Running, fields + _AT_START)  # a call of the class takes twice as long
         self.seat(running._replace(slot=slot) if slot else running)
 
@@ -216,16 +208,16 @@ class Ledger:
     def seat(self, running: Running) -> None:
         """Let a job run that was told, or is started now."""
         self.version += 1
-        job, layers = running.job, running.layers
+        job = running.job
         job_id = job.id
         self.running[job_id] = running
         insort(self.releases, (running.end_us, job_id))
         if self.job_nodes is not None:
-            self.job_nodes[job_id] = any_layer(layers)
+            self.job_nodes[job_id] = nodes_of(running.runs)
         if running.on_disk or running.slot:
             self._take(running)
         else:
-            self.pool.take(job, running.runs, layers)
+            self.pool.take(job, running.runs, running.layers)
             if self.residents is not None:
                 self.residents.add(running)
         if self.measured:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, Machine, layers_of
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.common.threads import Layers, layers_of, side_by_side, size
 from cosched_plugin.protocol.messages import MOST_SHARES, JobSpec, Run, RunningJob
 
 REQUEUED: Final = "REQUEUED"  # the state of an `Ended` job that is pending again
@@ -58,8 +58,6 @@ class Ended(NamedTuple):
     progress_us: int  # span in which it made progress: neither suspended nor on its way back from disk
 
 
-_MANY: Final = 16  # layers from which on halves are joined first: 128 of 1,000 nodes in a fifth of the time
-
 # What a running job and its entry in an inventory call alike; of the whole entry, where its values are in a running job.
 _SAME: Final = tuple(name for name in RunningJob._fields if name in Running._fields)
 _OTHERWISE: Final = {"spec": "job", "estimate_us": "end_us"}
@@ -69,12 +67,12 @@ _ESTIMATE: Final = RunningJob._fields.index("estimate_us")
 
 def running_job(told: RunningJob, machine: Machine) -> Running:
     """Return a running job of the manager's inventory."""
-    layers = layers_of(told.runs, machine.depth)
+    layers = layers_of(told.runs, machine.depth, machine.nodes)
     joined = side_by_side(layers, machine.nodes)
     same = {name: getattr(told, name) for name in _SAME}
     same |= {"runs": tuple(told.runs), "shares": tuple(told.shares)}
     end_us = told.start_us + told.estimate_us
-    return Running(job=told.spec, end_us=end_us, layers=layers, joined=joined, threads=joined.bit_count(), **same)
+    return Running(job=told.spec, end_us=end_us, layers=layers, joined=joined, threads=size(layers), **same)
 
 
 def inventory_entry(running: Running) -> RunningJob:
@@ -82,39 +80,6 @@ def inventory_entry(running: Running) -> RunningJob:
     values = list(_values(running))  # a quarter of the time that names take
     values[_ESTIMATE] -= running.start_us
     return RunningJob._make(values)
-
-
-def side_by_side(layers: Layers, nodes: int) -> int:
-    """Return a set of threads as one integer: bit ``k * nodes + n`` is thread ``k`` of node ``n``."""
-    if len(layers) == 1:
-        return layers[0]
-    if len(layers) > _MANY:  # each shift copies what is joined so far
-        if nodes % 8 == 0:  # whole bytes: a third of the time again
-            return int.from_bytes(b"".join([layer.to_bytes(nodes // 8, "little") for layer in layers]), "little")
-        half = len(layers) // 2
-        return side_by_side(layers[half:], nodes) << half * nodes | side_by_side(layers[:half], nodes)
-    joined = 0
-    for layer in reversed(layers):
-        joined = joined << nodes | layer
-    return joined
-
-
-def apart(joined: int, nodes: int, depth: int) -> Layers:
-    """Return the ``depth`` layers of a set of threads that is one integer: the inverse of `side_by_side`."""
-    if depth == 1:
-        return (NodeSet(joined),)
-    if depth > _MANY:
-        if nodes % 8 == 0:
-            width = nodes // 8
-            data = joined.to_bytes(width * depth, "little")
-            return tuple(
-                [NodeSet(int.from_bytes(data[at : at + width], "little")) for at in range(0, len(data), width)]
-            )
-        half = depth // 2
-        low = joined & ((1 << half * nodes) - 1)
-        return apart(low, nodes, half) + apart(joined >> half * nodes, nodes, depth - half)
-    every = (1 << nodes) - 1
-    return tuple([NodeSet(joined >> shift & every) for shift in range(0, nodes * depth, nodes)])
 
 
 def progress_us(running: Running, now_us: int) -> int:

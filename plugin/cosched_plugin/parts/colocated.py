@@ -8,22 +8,25 @@ from typing import Final, NamedTuple, TypeAlias
 from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.units import WHOLE_PPM, NodeSet, ThreadMask, round_up_us
-from cosched_plugin.common.allocation import (
+from cosched_hwmodel.units import WHOLE_PPM, ThreadMask, round_up_us
+from cosched_plugin.common.allocation import both_amounts
+from cosched_plugin.common.threads import (
     Layers,
     bits_of,
-    both_amounts,
+    common,
     each_mask,
     layers_of,
+    nodes_of,
     share_nodes,
     size,
+    thread_mask,
 )
-from cosched_plugin.core.first_fit import first_fit, runs_from, thread_mask
+from cosched_plugin.core.first_fit import first_fit, runs_from
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, other_threads
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.parts.kinds import Context
-from cosched_plugin.parts.offers import Gate, Offer, nodes_of, snapshot_now
+from cosched_plugin.parts.offers import Gate, Offer, snapshot_now
 from cosched_plugin.protocol.messages import (
     Action,
     JobSpec,
@@ -401,10 +404,10 @@ def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: 
 
 def open_beside(runs: tuple[Run, ...], view: View) -> Layers | None:
     """Return the free ones of the other hardware threads of the cores of ``runs``; None where both threads of some core are there."""
-    others = other_threads(layers_of(runs, view.machine.depth), view.machine)
+    others = other_threads(layers_of(runs, view.machine.depth, view.machine.nodes), view.machine)
     if others is None:
         return None
-    return tuple([NodeSet(layer & free) for layer, free in zip(others, view.all_free, strict=True)])
+    return common(others, view.all_free)
 
 
 def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:

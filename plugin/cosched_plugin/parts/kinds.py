@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import size
+from cosched_plugin.common.threads import size
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView

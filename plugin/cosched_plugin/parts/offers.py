@@ -9,7 +9,8 @@ import numpy as np
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Bools, Floats, Ints, Planned
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, is_plain, layers_of, minus, size
+from cosched_plugin.common.allocation import Counts, is_plain
+from cosched_plugin.common.threads import Layers, minus, nodes_of, size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
 from cosched_plugin.protocol.messages import Action, JobSpec, Run, StartJob
@@ -150,12 +151,6 @@ class Snapshot(NamedTuple):
             offer.runs,
         )
         return _new(Snapshot, (*self[:3], (*self.planned, planned), *self[4:]))
-
-
-def nodes_of(runs: Sequence[Run]) -> NodeSet:
-    """Return the nodes that ``runs`` name."""
-    (nodes,) = layers_of(runs, 1)
-    return nodes
 
 
 def snapshot_now(view: View) -> Snapshot:

@@ -13,14 +13,14 @@ from math import inf
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.pairs import PairModel
-from cosched_hwmodel.units import WHOLE_PPM, NodeSet, round_up_us
-from cosched_plugin.common.allocation import Layers, size, union
+from cosched_hwmodel.units import WHOLE_PPM, round_up_us
+from cosched_plugin.common.threads import Layers, common, nodes_of, size, union
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.parts.colocated import delete_stale_notes, expect_end, may_meet, slowed
 from cosched_plugin.parts.kinds import Context
-from cosched_plugin.parts.offers import Offer, nodes_of, snapshot_now
+from cosched_plugin.parts.offers import Offer, snapshot_now
 from cosched_plugin.protocol.messages import Action, JobSpec, NoteValue, Run, SetNote, StartTogether
 
 NOTE: Final = "tenancy"
@@ -323,7 +323,7 @@ class GroupSeat(NamedTuple):
             together = union(together, threads)
         steps = view.availability()
         free = steps[steps.by(at_us) - 1][1]
-        return tuple([NodeSet(layer & there) for layer, there in zip(together, free, strict=True)])
+        return common(together, free)
 
     def count_held(self, at_us: int, view: View) -> int:
         """Return how many threads these are."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_plugin.common.allocation import each_mask
+from cosched_plugin.common.threads import each_mask
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.common.allocation import each_mask, each_node
+from cosched_plugin.common.threads import each_mask, each_node
 from cosched_plugin.protocol.messages import (
     END_STATES,
     UNKNOWN,

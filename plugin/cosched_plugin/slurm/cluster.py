@@ -16,9 +16,10 @@ from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, NodeSet
 from cosched_plugin.api import COUNTABLE, ELIGIBLE_NODES
-from cosched_plugin.common.allocation import bits_of, each_node, layers_of, room_on
+from cosched_plugin.common.allocation import room_on
 from cosched_plugin.common.limits import Limited
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, swf_status, tasks_in
+from cosched_plugin.common.threads import bits_of, each_node, layers_of
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import (
     ANY_LAYOUT,

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Final
 
 from cosched_hwmodel.units import SECOND_US, NodeSet
-from cosched_plugin.common.allocation import bits_of, nodes_in
 from cosched_plugin.common.slurm_notation import WAITING
+from cosched_plugin.common.threads import bits_of, nodes_in
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 

@@ -13,9 +13,9 @@ from itertools import groupby, islice, product
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import bits_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import natural
+from cosched_plugin.common.threads import bits_of
 from cosched_plugin.protocol.limits import MAX_THREADS
 from cosched_plugin.protocol.messages import NodeClass
 from cosched_plugin.slurm.layouts import Layout, laid_out

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.api import PairModel, slowdown_by
-from cosched_plugin.common.allocation import any_layer, each_node, layers_of
 from cosched_plugin.common.slurm_notation import WAITING, natural
 from cosched_plugin.common.status import Value
+from cosched_plugin.common.threads import any_layer, each_node, layers_of
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.messages import Action, JobSpec, ReviseJob, SetNote, StartJob, StartTogether
 from cosched_plugin.site.driver import Outcome

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
-from cosched_plugin.common.allocation import Machine, any_layer, layers_of, minus
+from cosched_plugin.common.allocation import Machine
 from cosched_plugin.common.errors import PolicyError, ProtocolError
+from cosched_plugin.common.threads import any_layer, layers_of, minus, nodes_of
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import nodes_view
 from cosched_plugin.ledger.running import Ended
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.needs import WHOLE_NODES
-from cosched_plugin.parts.offers import Gate, Offer, Seat, Snapshot, nodes_of
+from cosched_plugin.parts.offers import Gate, Offer, Seat, Snapshot
 from cosched_plugin.policies.composition.composed import Composed
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.messages import Action, Actions, Events, JobSpec, NoteValue, Welcome

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
-from cosched_plugin.common.allocation import layers_of, share_nodes
 from cosched_plugin.common.slots import Member
+from cosched_plugin.common.threads import layers_of, share_nodes
 from cosched_plugin.ledger.entries import return_refusal, turns_refusal
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol import messages as m

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.common.allocation import Counts, any_layer, bits_of, room_on
+from cosched_plugin.common.allocation import Counts, room_on
+from cosched_plugin.common.threads import any_layer, bits_of
 from cosched_plugin.ledger.running import Ended, Running, progress_us
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.books import Books

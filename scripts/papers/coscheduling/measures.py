@@ -12,7 +12,7 @@ from typing import Any
 from cosched_emulator import Run
 from cosched_emulator.manager.record import JobRecord
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.common.allocation import each_node
+from cosched_plugin.common.threads import each_node
 
 
 def figures(run: Run) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from cosched_plugin.api import (
     WakeAt,
     first_fit,
 )
-from cosched_plugin.common.allocation import busy_refusal, layers_of
 from cosched_plugin.common.slots import Member, joining_refusal, pairing_refusal
+from cosched_plugin.common.threads import busy_refusal, layers_of
 from cosched_plugin.ledger.entries import members
 
 MOST_SLOTS = 5

@@ -25,7 +25,8 @@ from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.topology import NodeShape
-from cosched_plugin.common.allocation import Machine, ResumeCosts, each_node
+from cosched_plugin.common.allocation import Machine, ResumeCosts
+from cosched_plugin.common.threads import each_node
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol import messages as m

@@ -11,8 +11,8 @@ import pytest
 from cosched_emulator import Run, simulate
 from cosched_emulator.workload.beliefs import with_opted_in
 from cosched_emulator.workload.lublin import generate
-from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.errors import MachineError
+from cosched_plugin.common.threads import each_node
 
 LOG = "".join(f"{job} 0 -1 100 1 -1 -1 1 100 -1 1 1 1 1 -1 -1 -1 -1\n" for job in (1, 2, 3))
 MACHINE = 'licences = "solver:1"\n[[nodes]]\npreset = "1x4x1"\nresources = "gpu:1"\n[[nodes]]\npreset = "1x4x1"\n'

@@ -12,32 +12,23 @@ from hypothesis import strategies as st
 from tests.runs import layers_on, run_on, runs_on
 
 from cosched_hwmodel.units import NodeSet, ThreadMask
-from cosched_plugin.common.allocation import (
+from cosched_plugin.common import threads as thread_sets
+from cosched_plugin.common.allocation import Machine, ThreadPool, is_plain, room_on, times_refusal
+from cosched_plugin.common.threads import (
     Layers,
-    Machine,
-    ThreadPool,
+    apart,
     bits_of,
     each_mask,
     each_node,
-    is_plain,
+    kept,
     layers_of,
     minus,
-    room_on,
+    side_by_side,
     size,
-    times_refusal,
+    thread_mask,
     union,
 )
-from cosched_plugin.core import first_fit as first_fits
-from cosched_plugin.core.first_fit import (
-    fill_nodes,
-    first_fit,
-    lowest_threads,
-    packed,
-    runs_from,
-    thread_counts,
-    thread_mask,
-)
-from cosched_plugin.ledger.running import apart, side_by_side
+from cosched_plugin.core.first_fit import fill_nodes, first_fit, lowest_threads, packed, runs_from, thread_counts
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, JobSpec, NodeClass, Run, StartJob
 
 Place: TypeAlias = tuple[int, int]  # (node, thread)
@@ -320,7 +311,7 @@ def test_any_job_fills_nodes_in_order(choose: object) -> None:
 
 @pytest.mark.parametrize("layout", [ANY_LAYOUT, FILLED])
 def test_arrays_choose_what_loops_choose(layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of many threads are looked at in arrays: another way to the same places."""
+    """Sets of deep nodes are one integer, and looked at in arrays: another way to the same places."""
     random = Random(f"arrays {layout}")
     fitted = 0
     for _ in range(1500):
@@ -330,9 +321,9 @@ def test_arrays_choose_what_loops_choose(layout: str, monkeypatch: pytest.Monkey
         nodes = random.choice((None, NodeSet(random.getrandbits(machine.nodes))))
         order = random.sample(range(machine.nodes), random.randint(0, machine.nodes))
         found = []
-        for deep in (1, 99):
-            monkeypatch.setattr(first_fits, "_DEEP", deep)
-            at = (job, pool.free, machine, pool.free_memory_mb)
+        for deep in (2, 99):
+            monkeypatch.setattr(thread_sets, "DEEP", deep)
+            at = (job, kept(pool.free, machine.nodes), Machine(machine.classes, layout=layout), pool.free_memory_mb)
             chosen = (first_fit(*at, nodes), packed(*at, nodes), fill_nodes(*at, order))
             found.append([None if runs is None else [*each_node(runs), *each_mask(runs)] for runs in chosen])
         assert found[0] == found[1], (job, nodes, order)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.runs import layers_on, runs_on
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, Machine, ThreadPool, bits_of, layers_of
+from cosched_plugin.common.allocation import Machine, ThreadPool
 from cosched_plugin.common.slots import (
     Member,
     Rotation,
@@ -24,6 +24,7 @@ from cosched_plugin.common.slots import (
     rotation_refusal,
     slot_refusal,
 )
+from cosched_plugin.common.threads import Layers, bits_of, layers_of
 from cosched_plugin.protocol.limits import MAX_SLOTS
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, Turn
 

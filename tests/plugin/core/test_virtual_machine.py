@@ -9,7 +9,7 @@ from tests.plugin.core.parts import WELCOME, core_with
 from tests.runs import runs_on
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import size
+from cosched_plugin.common.threads import size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import Occupancy

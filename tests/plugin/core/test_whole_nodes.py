@@ -10,7 +10,7 @@ import pytest
 from tests.plugin.core.parts import WELCOME, Scripted, core_with
 from tests.runs import layers_on, run_on, runs_on
 
-from cosched_plugin.common.allocation import Layers
+from cosched_plugin.common.threads import Layers
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView

@@ -11,7 +11,7 @@ import pytest
 from tests.reference.sharing import Bucket, Node, Placement, Process, Request
 from tests.runs import run_on
 
-from cosched_plugin.common.allocation import bits_of
+from cosched_plugin.common.threads import bits_of
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.composition.composed import compose

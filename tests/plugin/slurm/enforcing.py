@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from tests.plugin.slurm.bed import Bed
 from tests.processes import ROOT, environment
 
-from cosched_plugin.common.allocation import each_node
+from cosched_plugin.common.threads import each_node
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.codec import decode

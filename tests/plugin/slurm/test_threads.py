@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import pytest
 
-from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.threads import each_node
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.site.books import Books
 from cosched_plugin.slurm.cluster import Cluster

@@ -11,7 +11,7 @@ from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
 from cosched_emulator.manager.timeline import END, FOREVER_US, Timeline
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.common.allocation import each_node
+from cosched_plugin.common.threads import each_node
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import overload
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, Machine, size
-from cosched_plugin.ledger.running import apart, side_by_side
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.common.threads import Layers, apart, on_nodes, side_by_side, size
 
 Step = tuple[int, Layers]
 
@@ -163,6 +163,6 @@ def with_returns(
     for at_us in sorted(leaving.keys() | returns):
         there_now |= returns.get(at_us, 0)
         held &= ~leaving.get(at_us, 0)
-        there = tuple([NodeSet(layer & there_now) for layer in machine.exists])
+        there = on_nodes(machine.exists, there_now)
         found.append((at_us, side_by_side(there, machine.nodes) & ~held))
     return found

@@ -6,20 +6,21 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, is_plain, layers_of, none_of, size
+from cosched_plugin.common.allocation import Counts, Machine, ResumeCosts, is_plain
 from cosched_plugin.common.slots import Rotation
+from cosched_plugin.common.threads import Layers, layers_of, none_of, on_nodes, side_by_side, size
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.state import Neighbours, State, empty_table
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.availability import Availability, with_returns
 from cosched_plugin.core.work import Work
 from cosched_plugin.ledger.ledger import Queue
-from cosched_plugin.ledger.running import Ended, Running, progress_us, side_by_side
+from cosched_plugin.ledger.running import Ended, Running, progress_us
 from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, Belief, Capabilities, JobSpec, NoteValue, Run
 
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -69,7 +70,7 @@ class SlotFacts:
         """Return the free threads of the nodes in service in a slot; a machine without slots has slot 0 only."""
         if not slot:
             return self._state.pool.free
-        return none_of(self._state.machine) if self._state.slots is None else self._state.pools.free(slot)
+        return none_of(self._state.pool.free) if self._state.slots is None else self._state.pools.free(slot)
 
 
 # Numbers, lists and sets of threads must be asked for again after each decision that was yielded; `running` and `releases` of the
@@ -202,7 +203,7 @@ class View(SlotFacts):
         None, by what the running jobs leave.
         """
         free, nodes = self.open_on(job, free, at_us, counts)
-        return free if nodes is None else cast("Layers", tuple([layer & nodes for layer in free]))
+        return free if nodes is None else on_nodes(free, nodes)
 
     def open_on(
         self, job: JobSpec, free: Layers, at_us: int | None = None, counts: Counts | None = None
@@ -247,7 +248,7 @@ class View(SlotFacts):
 
     def claim(self, runs: tuple[Run, ...]) -> Layers:
         """Return the free threads that no other job can take once a job is on ``runs``."""
-        return layers_of(runs, self.machine.depth)
+        return layers_of(runs, self.machine.depth, self.machine.nodes)
 
     @property
     def queue(self) -> list[JobSpec]:
@@ -334,8 +335,7 @@ class View(SlotFacts):
     @property
     def in_service(self) -> Layers:
         """Return all threads of the nodes in service, free or not."""
-        up = self._state.pool.up
-        return tuple([NodeSet(layer & up) for layer in self._state.machine.exists])
+        return on_nodes(self._state.machine.exists, self._state.pool.up)
 
     @property
     def all_free(self) -> Layers:
@@ -463,7 +463,7 @@ class View(SlotFacts):
             return 0
         if pool.all_up:
             return running.threads
-        return sum([(layer & pool.up).bit_count() for layer in running.layers])
+        return size(on_nodes(running.layers, pool.up))
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
         """Return the first expected end after which ``threads`` threads are free, and the number of extra ones; None if there is none.
@@ -523,7 +523,7 @@ class View(SlotFacts):
 
     def _build_availability(self) -> Availability:
         state = self._state
-        nodes, depth = state.machine.nodes, state.machine.depth
+        nodes = state.machine.nodes
         soonest_us = state.now_us + 1
         running = state.running
         # A job of another slot leaves no threads of this one, but memory, and what else a node has once.
@@ -538,7 +538,7 @@ class View(SlotFacts):
         if state.returns:
             ends = with_returns(ends, self.returning(), state.pool.up, state.machine)
         elif not state.pool.all_up:
-            up = side_by_side((state.pool.up,) * depth, nodes)
+            up = side_by_side(on_nodes(state.machine.exists, state.pool.up), nodes)
             ends = [(end_us, threads & up) for end_us, threads in ends]
         return Availability.of(state.now_us, side_by_side(state.pool.free, nodes), ends, state.machine)
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import Counter as CountedNames
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, each_node, size
+from cosched_plugin.common.allocation import Counts
+from cosched_plugin.common.threads import Layers, each_node, minus, on_nodes, size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
 from cosched_plugin.ledger.running import Ended, Running
@@ -174,11 +174,10 @@ class VirtualMachine(WholeNodesView):
     @property
     def all_free(self) -> Layers:
         """Return the threads that no job of the class holds, on nodes that are open to it now."""
-        nodes = self._state.pool.up & self._open
-        free = [layer & nodes for layer in self._state.machine.exists]
+        free = on_nodes(self._state.machine.exists, self._state.pool.up & self._open)
         for running in self.running.values():
-            free = [layer & ~held for layer, held in zip(free, running.layers, strict=True)]
-        return cast("Layers", tuple(free))
+            free = minus(free, running.layers)
+        return free
 
     @property
     def free_memory_mb(self) -> Sequence[int]:

@@ -12,8 +12,9 @@ from typing import NamedTuple, cast
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, Machine, any_layer, is_plain, layers_of, minus, size
+from cosched_plugin.common.allocation import Counts, Machine, is_plain
 from cosched_plugin.common.errors import MachineError
+from cosched_plugin.common.threads import Layers, any_layer, is_empty, layers_of, minus, on_nodes, size
 from cosched_plugin.core.first_fit import first_fit
 from cosched_plugin.core.views.availability import Availability
 from cosched_plugin.core.views.view import View
@@ -31,13 +32,11 @@ class Occupancy(NamedTuple):
 def other_threads(layers: Layers, machine: Machine) -> Layers | None:
     """Return the other hardware threads of the cores of some threads, free or not; None where both threads of some core are there."""
     nodes = any_layer(layers)
-    if not any(minus(layers, machine.first_threads)):
-        others = machine.second_threads
-    elif not any(minus(layers, machine.second_threads)):
-        others = machine.first_threads
-    else:
-        return None
-    return tuple([NodeSet(layer & nodes) for layer in others])
+    sides = machine.first_threads, machine.second_threads
+    for own, others in (sides, sides[::-1]):
+        if is_empty(minus(layers, own)):
+            return on_nodes(others, nodes)
+    return None
 
 
 class WholeNodesView(View):
@@ -104,10 +103,7 @@ class WholeNodesView(View):
     def free_nodes(self) -> NodeSet:
         """Return the nodes that a job may start on now."""
         pool = self._state.pool
-        held = 0
-        for exists, free in zip(self._state.machine.exists, pool.free, strict=True):
-            held |= exists & ~free
-        return NodeSet(pool.up & ~held)
+        return NodeSet(pool.up & ~any_layer(minus(self._state.machine.exists, pool.free)))
 
     @property
     def idle_nodes(self) -> NodeSet:
@@ -148,8 +144,7 @@ class WholeNodesView(View):
 
     def firsts(self, nodes: NodeSet) -> Layers:
         """Return the first threads of the cores of ``nodes``."""
-        # A call of cast, or of NodeSet, takes as long as the operation on a set.
-        return tuple([layer & nodes for layer in self._state.machine.first_threads])  # type: ignore[misc]
+        return on_nodes(self._state.machine.first_threads, nodes)
 
     def open_on(
         self, job: JobSpec, free: Layers, at_us: int | None = None, counts: Counts | None = None

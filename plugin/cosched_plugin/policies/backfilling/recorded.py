@@ -66,7 +66,7 @@ class Recorded(api.Backfill):
     def _place(self, job: api.JobSpec, nodes: api.NodeSet | None, context: api.Context) -> api.Offer | None:
         now = api.snapshot_now(context.view)
         if nodes is not None:
-            there = now._replace(free=tuple([api.NodeSet(layer & nodes) for layer in now.free]))
+            there = now._replace(free=api.on_nodes(now.free, nodes))
             offer = context.offer(job, there)
             if offer is not None:
                 return offer

@@ -75,7 +75,7 @@ class OpenNodes(NamedTuple):
 class Sides:
     """The hardware threads of the two halves of each node of a kind."""
 
-    __slots__ = ("_known", "_lower", "_masks", "_upper", "halves", "nodes")
+    __slots__ = ("_every", "_known", "_lower", "_masks", "_upper", "halves", "nodes")
 
     def __init__(self, kind: Kind) -> None:
         self.halves, self.nodes = halves, _ = kind
@@ -86,11 +86,14 @@ class Sides:
         threads = range(halves.node.threads)
         if cores > 1:
             part = cores // 2
-            self._lower = [thread for thread in threads if thread % whole % cores < part]
-            self._upper = [thread for thread in threads if thread % whole % cores >= cores - part]
+            lower = [thread for thread in threads if thread % whole % cores < part]
+            upper = [thread for thread in threads if thread % whole % cores >= cores - part]
         else:  # the first and the second hardware threads of the cores
-            self._lower = [thread for thread in threads if thread < whole]
-            self._upper = [thread for thread in threads if whole <= thread < 2 * whole]
+            lower = [thread for thread in threads if thread < whole]
+            upper = [thread for thread in threads if whole <= thread < 2 * whole]
+        self._every, self._lower, self._upper = [
+            api.ThreadMask(sum([1 << thread for thread in some])) for some in (threads, lower, upper)
+        ]
 
     def mask(self, processes: int, *, upper: bool) -> api.ThreadMask:
         """Return the hardware threads of a number of processes on the lower or the upper half of a node."""
@@ -112,11 +115,11 @@ class Sides:
         view, at_us, free = snapshot.view, snapshot.at_us, snapshot.free
         closed = _of_other_slots(view, at_us)
         there = self.nodes & ~closed
-        empty = api.NodeSet(_all_of(free, range(self.halves.node.threads)) & there)
+        empty = api.NodeSet(api.with_all(free, self._every) & there)
         if not self.halves.half:
             return OpenNodes(empty, ())
-        lower = api.NodeSet(_all_of(free, self._lower) & there & ~empty)
-        upper = api.NodeSet(_all_of(free, self._upper) & there & ~empty)
+        lower = api.NodeSet(api.with_all(free, self._lower) & there & ~empty)
+        upper = api.NodeSet(api.with_all(free, self._upper) & there & ~empty)
         if not (lower or upper):
             return OpenNodes(empty, ())
         present = [
@@ -178,14 +181,6 @@ def _of_other_slots(view: api.View, at_us: int) -> int:
         if running.slot and running.job.memory_mb and not running.on_disk and view.expected_end(running) > at_us:
             nodes |= api.nodes_of(running.runs)
     return nodes
-
-
-def _all_of(free: api.Layers, threads: Iterable[int]) -> api.NodeSet:
-    """Return the nodes on which all of these hardware threads are free."""
-    nodes = -1
-    for thread in threads:
-        nodes &= free[thread]
-    return api.NodeSet(max(nodes, 0))
 
 
 # A half on an empty node counts as so many halves: what the other half will do is not known yet.

@@ -7,6 +7,7 @@ every CPU, or the first or second hardware threads where CPUs have one core (sec
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin import api
@@ -37,11 +38,10 @@ class NodeHalves:
     def mask(self, processes: int, *, upper: bool = False) -> api.ThreadMask:
         """Return the hardware threads of a number of processes, spread over the CPUs."""
         mask = 0
-        for number in range(processes):
-            core, cpu = divmod(number, self.cpus)
-            if upper and self.cores > 1:
-                core = self.cores - 1 - core
-            mask |= 1 << (cpu * self.cores + core)
+        for cpu in range(min(processes, self.cpus)):
+            cores = (processes - cpu + self.cpus - 1) // self.cpus  # CPU 0 gets the first process
+            first = self.cores - cores if upper and self.cores > 1 else 0
+            mask |= ((1 << cores) - 1) << cpu * self.cores + first
         return api.ThreadMask(mask << self.whole if upper and self.cores == 1 else mask)
 
     def on_one_side(self, mask: api.ThreadMask) -> bool:
@@ -93,14 +93,12 @@ class NodeHalves:
 
     def runs(self, job: api.JobSpec, per_node: int, nodes: api.NodeSet) -> tuple[api.Run, ...]:
         """Return the job on the lowest of ``nodes``; there must be enough of them."""
-        placed = []
-        left = job.processes
-        for node in api.bits_of(nodes):
-            count = min(left, per_node)
-            placed.append((node, self._thread_mask(job, count), count))
-            left -= count
-            if not left:
-                break
+        full, rest = divmod(job.processes, per_node)
+        mask = self._thread_mask(job, per_node)
+        chosen = list(islice(api.bits_of(nodes), full + (rest > 0)))
+        placed = [(node, mask, per_node) for node in chosen[:full]]
+        if rest:
+            placed.append((chosen[full], self._thread_mask(job, rest), rest))
         return api.runs_from(placed)
 
     def _thread_mask(self, job: api.JobSpec, processes: int) -> api.ThreadMask:

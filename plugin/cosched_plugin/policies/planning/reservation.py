@@ -291,4 +291,4 @@ def _open_threads(job_id: int, view: api.View) -> int:
     """Return how many free threads a pending job may have, by its nodes and by what they and the cluster have left."""
     job = view.pending(job_id)
     nodes = None if job is None else view.open_nodes(job)
-    return view.free_threads if nodes is None else sum([(layer & nodes).bit_count() for layer in view.free])
+    return view.free_threads if nodes is None else api.size(api.on_nodes(view.free, nodes))

@@ -204,7 +204,7 @@ class Express(Guests):
         nodes = view.open_nodes(job)
         if nodes is not None:
             alone = api.NodeSet(alone & nodes)
-        none = tuple([api.NodeSet(0)] * view.machine.depth)
+        none = api.none_of(view.machine.exists)
         open_ = view.open_to(job, api.minus(view.free, kept or none)) if self._empty_nodes else none
         chosen: list[api.Running] = []
         for running in may:
@@ -214,8 +214,9 @@ class Express(Guests):
             if not mine or not fit_together(job, running.job, view):
                 continue
             others = api.open_beside(running.runs, view)
-            if others is not None and any(layer & mine for layer in others):
-                open_ = api.union(open_, tuple([api.NodeSet(layer & mine) for layer in others]))
+            others = None if others is None else api.on_nodes(others, mine)
+            if others is not None and not api.is_empty(others):
+                open_ = api.union(open_, others)
                 chosen.append(running)
         runs = api.first_fit(job, open_, view.machine, view.free_memory_mb) if chosen else None
         if runs is None:
@@ -360,7 +361,7 @@ def _threads_of(nodes: Iterable[api.NodeSet], view: api.View) -> api.Layers:
     every = 0
     for some in nodes:
         every |= some
-    return (api.NodeSet(every),) * view.machine.depth
+    return api.on_nodes(view.machine.exists, every)
 
 
 def _with_one_job(view: api.View) -> api.NodeSet:

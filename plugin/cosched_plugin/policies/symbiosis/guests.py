@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import partial
 from math import inf
-from typing import ClassVar, Final, NamedTuple, cast
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -333,7 +333,7 @@ class Guests(api.Matching):
             others = self._others_of(running, view)
             if others is None:
                 continue
-            open_ = cast("api.Layers", tuple([layer & there & mine for layer, there in zip(others, free, strict=True)]))
+            open_ = api.common(api.on_nodes(others, mine), free)
             room = api.size(open_)
             if room:
                 found.append(Host(running, api.tenancy_of(running, view), open_, room))

@@ -23,7 +23,7 @@ class Host(NamedTuple):
 
     def on(self, nodes: api.NodeSet) -> Host:
         """Return the host as a job sees it that may have these nodes only."""
-        open_ = tuple([api.NodeSet(layer & nodes) for layer in self.open])
+        open_ = api.on_nodes(self.open, nodes)
         return Host(self.running, self.tenancy, open_, api.size(open_))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import ClassVar, Final, NamedTuple, cast
 
-from cosched_plugin.api import PAYMENTS, Changes, Ended, JobSpec, Ledger, Needs, NoteValue, Running, View
+from cosched_plugin.api import PAYMENTS, Changes, Ended, JobSpec, Ledger, Needs, NoteValue, Running, View, common, size
 
 NOTE: Final = "ledger"
 _WAITS: Final = -1  # the begin of a job that waits in the ledger
@@ -203,9 +203,7 @@ class _There:
 
 def _in_service(view: View) -> int:
     """Return the cores of the nodes in service."""
-    return sum(
-        [(first & up).bit_count() for first, up in zip(view.machine.first_threads, view.in_service, strict=True)]
-    )
+    return size(common(view.machine.first_threads, view.in_service))
 
 
 def _cores(job: JobSpec, view: View) -> int:

@@ -15,7 +15,7 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.common.allocation import bits_of, each_mask
+from cosched_plugin.common.threads import bits_of, each_mask
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass

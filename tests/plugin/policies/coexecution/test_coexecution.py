@@ -22,7 +22,8 @@ from tests.runs import runs_on
 from cosched_emulator import Run, simulate
 from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.sentences import sentences
-from cosched_plugin.common.allocation import Machine, bits_of
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.common.threads import bits_of
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import Belief, Note, RunningJob, SlotState, StartJob, Turn

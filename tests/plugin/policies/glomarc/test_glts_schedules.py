@@ -23,7 +23,8 @@ from tests.runs import layers_on
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.common.allocation import Machine, share_nodes
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.common.threads import share_nodes
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView

@@ -1,0 +1,97 @@
+"""Sets of threads of deep nodes, as one integer, against the same sets layer by layer."""
+
+from random import Random
+
+import pytest
+from tests.runs import layers_on, run_on
+
+from cosched_hwmodel.units import NodeSet, ThreadMask
+from cosched_plugin.common.threads import (
+    DEEP,
+    Joined,
+    Layers,
+    any_layer,
+    apart,
+    busy_refusal,
+    common,
+    is_empty,
+    kept,
+    layers_of,
+    minus,
+    none_of,
+    on_nodes,
+    share_nodes,
+    side_by_side,
+    size,
+    thread_mask,
+    union,
+    with_all,
+)
+from cosched_plugin.core.first_fit import thread_counts
+from cosched_plugin.protocol.messages import Run
+
+
+def drawn(random: Random, nodes: int, depth: int) -> tuple[NodeSet, ...]:
+    """A set of threads of which many layers are alike, as where jobs take whole cores or nodes."""
+    few = [random.getrandbits(nodes) for _ in range(3)] + [0, (1 << nodes) - 1]
+    return tuple([NodeSet(random.choice(few)) for _ in range(depth)])
+
+
+@pytest.mark.parametrize("nodes", [1, 5, 8, 61, 64])
+def test_one_integer_is_the_set_that_its_layers_are(nodes: int) -> None:
+    random = Random(f"sets {nodes}")
+    for _ in range(100):
+        depth = random.randint(DEEP, 40)
+        a, b = drawn(random, nodes, depth), drawn(random, nodes, depth)
+        one, other = kept(a, nodes), kept(b, nodes)
+        assert isinstance(one, Joined)
+        assert (one == a, tuple(one), one[depth - 1], len(one), one == apart(side_by_side(a, nodes), nodes, depth)) == (
+            True, a, a[-1], depth, True,
+        )  # fmt: skip
+        some = NodeSet(random.getrandbits(nodes))
+        for beside in (other, b):  # also layers that a policy has made
+            assert (union(one, beside), minus(one, beside), common(one, beside)) == (
+                union(a, b), minus(a, b), common(a, b),
+            )  # fmt: skip
+            assert busy_refusal(one, beside) == busy_refusal(a, b)
+            assert share_nodes(one, beside) == share_nodes(a, b)
+        assert (on_nodes(one, some), none_of(one), size(one), any_layer(one)) == (
+            on_nodes(a, some), none_of(a), size(a), any_layer(a),
+        )  # fmt: skip
+        assert is_empty(minus(one, one))
+        assert is_empty(one) == is_empty(a)
+        mask = ThreadMask(random.getrandbits(depth) | 1)
+        assert with_all(union(one, other), mask) == with_all(union(a, b), mask)
+        node = random.randrange(nodes)
+        assert thread_mask(one, node) == thread_mask(a, node)
+        assert thread_counts(one, nodes).tolist() == thread_counts(a, nodes).tolist()
+
+
+def test_jobs_that_come_and_go_leave_the_counts_of_the_set() -> None:
+    """What is known of a set is carried on to the set with a job more or less."""
+    random = Random("changes")
+    nodes, depth = 37, 24
+    free: Layers = apart((1 << nodes * depth) - 1, nodes, depth)
+    jobs: list[tuple[tuple[Run, ...], Layers]] = []
+    for _ in range(300):
+        assert isinstance(free, Joined)
+        if jobs and random.random() < 0.4:
+            runs, theirs = jobs.pop(random.randrange(len(jobs)))
+            free = free.changed(theirs, runs, 1)
+        else:
+            first = random.randrange(nodes)
+            runs = (run_on(first, random.randint(1, nodes - first), random.choice([0xFFFFFF, 0xF0F, 1, 0x800000]), 1),)
+            theirs = layers_of(runs, depth, nodes)
+            assert theirs == layers_of(runs, depth)
+            if busy_refusal(theirs, free) is not None:
+                continue
+            jobs.append((runs, theirs))
+            free = free.changed(theirs, runs, -1)
+        again = kept(tuple(free), nodes)
+        assert (size(free), thread_counts(free, nodes).tolist()) == (size(again), thread_counts(again, nodes).tolist())
+    assert jobs
+
+
+def test_layers_of_few_threads_stay_layers() -> None:
+    assert kept([1, 2], 3) == layers_on(1, 2)
+    assert not isinstance(kept([1] * (DEEP - 1), 3), Joined)
