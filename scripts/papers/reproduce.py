@@ -24,59 +24,31 @@ class Words(NamedTuple):
     drawn: str = "everything"
 
 
+# fmt: off
 PAPERS: Final[Mapping[str, Words]] = {
-    "rua": Words(
-        "rua",
-        "Resource-Usage-Aware backfilling",
+    "rua": Words("rua", "Resource-Usage-Aware backfilling",
         "Reproduce the Resource-Usage-Aware backfilling paper (its tables 1 to 7, figures 8 and 9)",
-        "1,000 + 1,000 jobs, one seed, no experiments",
-        "the demand",
-    ),
-    "lomarc": Words(
-        "lomarc",
-        "LOMARC on three workloads",
+        "1,000 + 1,000 jobs, one seed, no experiments", "the demand"),
+    "lomarc": Words("lomarc", "LOMARC on three workloads",
         "Reproduce the LOMARC paper (its figures 6 to 9, table 5 and the percentages of section 6.2)",
-        "1,000 jobs, two seeds, no experiments",
-    ),
-    "g-lomarc-ts": Words(
-        "glts",
-        "G-LOMARC-TS on two workloads",
-        "Reproduce the G-LOMARC-TS paper (its figures 6 to 9 and the figures of section 5)",
-        "1,500 jobs, two seeds, few experiments",
-    ),
-    "paired-gang": Words(
-        "paired_gang",
-        "Paired gang scheduling",
+        "1,000 jobs, two seeds, no experiments"),
+    "g-lomarc-ts": Words("glts", "G-LOMARC-TS on two workloads",
+        "Reproduce the G-LOMARC-TS paper (its figures 6 to 9 and the figures of section 5)", "1,500 jobs, two seeds, few experiments"),
+    "paired-gang": Words("paired_gang", "Paired gang scheduling",
         "Reproduce the paired gang paper (its figures 3, 7 to 14 and the claims of section 4)",
-        "200 jobs, two seeds, static mixes of 32 s, two loads",
-        "jobs, CPU shares and bursts",
-    ),
-    "coscheduling": Words(
-        "coscheduling",
-        "Communication-driven coscheduling",
+        "200 jobs, two seeds, static mixes of 32 s, two loads", "jobs, CPU shares and bursts"),
+    "coscheduling": Words("coscheduling", "Communication-driven coscheduling",
         "Reproduce the coscheduling paper (its figures 3 to 8, tables 3 and 4, and all claims)",
-        "16 jobs, two seeds, short windows, two programs in copies",
-        "jobs, bursts, and the phases of nodes",
-    ),
-    "hardware": Words(
-        "hardware",
-        "Schedulers and models on measured co-runs",
+        "16 jobs, two seeds, short windows, two programs in copies", "jobs, bursts, and the phases of nodes"),
+    "hardware": Words("hardware", "Schedulers and models on measured co-runs",
         "Hold schedulers against measured co-runs, and models of hardware against measurements",
-        "60 jobs, two seeds, few experiments",
-    ),
-    "symbiosis": Words(
-        "symbiosis",
-        "Symbiosis against fair baselines",
-        "Hold symbiosis, cosched's own policy, against the fair baselines",
-        "500 jobs, two seeds, W2 alone",
-    ),
-    "guests": Words(
-        "guests",
-        "Guests beside a site's own scheduler",
-        "Say what guests beside a site's own scheduler gain, for whom, and what that hangs on",
-        "500 jobs, two seeds, W2 alone",
-    ),
+        "60 jobs, two seeds, few experiments"),
+    "symbiosis": Words("symbiosis", "Symbiosis against fair baselines",
+        "Hold symbiosis, cosched's own policy, against the fair baselines", "500 jobs, two seeds, W2 alone"),
+    "guests": Words("guests", "Guests beside a site's own scheduler",
+        "Say what guests beside a site's own scheduler gain, for whom, and what that hangs on", "500 jobs, two seeds, W2 alone"),
 }
+# fmt: on
 
 
 def paper_of(name: str) -> Paper:

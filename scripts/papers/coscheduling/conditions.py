@@ -27,16 +27,13 @@ CONDITIONS: Final = (
     ("P13", "counters and epochs of Linux 2.4", "the same: ticks of 10 ms, counter/2 + 6 at a new epoch"),
 )
 # Number, gap, decision, and where the page shows what hangs on it.
+# fmt: off
 GAPS: Final = (
     ("G1", "busy watts: 18.839 or 18.968", "18.968; 0.05 % of any total"),
     ("G2", '"300 %", "65 %", "60 %" without a convention', "ratio and saving side by side (C15, C28, E2)"),
     ("G3", "table 4, memory-aware PB and DCS", "they agree with no formula; left out of the check of the formula"),
     ("G4", "queue of batch", "strict; skipping and EASY beside it (C21, C44)"),
-    (
-        "G5",
-        "queue and blocks of the coscheduling allocator",
-        "skipping for all, strict for four policies",
-    ),
+    ("G5", "queue and blocks of the coscheduling allocator", "skipping for all, strict for four policies"),
     ("G6", "packing lowers U and CPU time, and the text says it raises U", "both reported (C1, C53)"),
     ("G7", "utilisation of 91 to 96 %", "not tuned; reported (E5), running time relative to batch beside it"),
     ("G8", "memory of classes A and B, CG, LU, EP", "scaled with the grid; what never fits is left out"),
@@ -58,6 +55,7 @@ GAPS: Final = (
     ("G19", "running time: to the last end or the last start", "first submission to last end"),
     ("G20", "costs of power in general", "not checkable here"),
 )
+# fmt: on
 
 
 def conditions_table() -> list[str]:

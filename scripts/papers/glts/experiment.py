@@ -74,44 +74,21 @@ class Variant(NamedTuple):
         return bool(self.scenario)
 
 
+# fmt: off
 ORDERS: Final[Mapping[str, Variant]] = {
-    BY_DELAY: Variant(
-        "of the running candidates of a block the least delayed come first, not those with most left (footnote 1)",
-        "orders",
-        [GLTS],
-        ["W1"],
-        ("matching.sort_running=false",),
-    ),
-    ABSOLUTE: Variant(
-        "groups are ranked by the node time that they save, not by its share of what they hold (section 4.6)",
-        "orders",
-        [GLTS],
-        ["W1"],
-        ("matching.absolute=true",),
-    ),
+    BY_DELAY: Variant("of the running candidates of a block the least delayed come first, not those with most left (footnote 1)",
+        "orders", [GLTS], ["W1"], ("matching.sort_running=false",)),
+    ABSOLUTE: Variant("groups are ranked by the node time that they save, not by its share of what they hold (section 4.6)", "orders",
+        [GLTS], ["W1"], ("matching.absolute=true",)),
 }
 READINGS: Final[Mapping[str, Variant]] = {
-    "low-waiting": Variant(
-        "a job gets a node for each process as soon as all pending jobs would fit so, whatever runs",
-        "readings",
-        [GLTS],
-        settings=("matching.low_load=waiting",),
-    ),
-    "low-none": Variant(
-        "no job gets a node for each process because the load is low",
-        "readings",
-        [GLTS],
-        settings=("matching.low_load=none",),
-    ),
-    "gain-0.9": Variant(
-        "a group has to gain 0.9 instead of 0.45", "readings", [GLTS], settings=("matching.min_gain=0.9",)
-    ),
-    "pairs-space": Variant(
-        "a pair has to gain more than its first job would alone on all cores, as a group does",
-        "readings",
-        ["CST", "CSTWS"],
-        settings=("matching.space=true",),
-    ),
+    "low-waiting": Variant("a job gets a node for each process as soon as all pending jobs would fit so, whatever runs", "readings",
+        [GLTS], settings=("matching.low_load=waiting",)),
+    "low-none": Variant("no job gets a node for each process because the load is low", "readings", [GLTS],
+        settings=("matching.low_load=none",)),
+    "gain-0.9": Variant("a group has to gain 0.9 instead of 0.45", "readings", [GLTS], settings=("matching.min_gain=0.9",)),
+    "pairs-space": Variant("a pair has to gain more than its first job would alone on all cores, as a group does", "readings",
+        ["CST", "CSTWS"], settings=("matching.space=true",)),
     "pairs-half": Variant(
         'no job of a pair scheduler gets all cores of its nodes ("only coscheduling"), unless they run it no slower than one',
         "readings",
@@ -119,52 +96,22 @@ READINGS: Final[Mapping[str, Variant]] = {
         ["W1"],
         ("placement.max_slowdown=1",),
     ),
-    "resume-0": Variant(
-        "preemption costs nothing instead of 60 s a slice",
-        "readings",
-        [SSP, GLTS],
-        scenario={"preemption": {"resume_s": 0.0}},
-    ),
+    "resume-0": Variant("preemption costs nothing instead of 60 s a slice", "readings", [SSP, GLTS],
+        scenario={"preemption": {"resume_s": 0.0}}),
 }
 VARIANTS: Final[Mapping[str, Variant]] = {
-    ORIGINAL: Variant(
-        "jobs as the model draws them, on nodes with one core",
-        "space",
-        [SSP],
-        ["W1"],
-        scenario={
-            "cluster": {"preset": "single"},
-            "workload": {"grow": False, "lublin_size": "nodes"},
-        },
-    ),
-    **{
-        f"slack-{factor}": Variant(
-            f"slack factor {factor}", "slack", [GLTS], ["W1"], (f"fairness.factor={1e6 if factor == NONE else factor}",)
-        )
-        for factor in SLACKS
-        if factor != SLACK
-    },
+    ORIGINAL: Variant("jobs as the model draws them, on nodes with one core", "space", [SSP], ["W1"],
+        scenario={"cluster": {"preset": "single"}, "workload": {"grow": False, "lublin_size": "nodes"}},),
+    **{f"slack-{factor}": Variant(f"slack factor {factor}", "slack", [GLTS], ["W1"],
+        (f"fairness.factor={1e6 if factor == NONE else factor}",)) for factor in SLACKS if factor != SLACK},
     **ORDERS,
-    **{
-        f"block-{size}": Variant(
-            f"blocks of {size} candidates", "blocks", IN_BLOCKS, ["W2"], (f"matching.block={size}",)
-        )
-        for size in BLOCKS
-        if size != BLOCK
-    },
+    **{f"block-{size}": Variant(f"blocks of {size} candidates", "blocks", IN_BLOCKS, ["W2"], (f"matching.block={size}",))
+        for size in BLOCKS if size != BLOCK},
     **READINGS,
-    **{
-        f"gap-{factor}": Variant(
-            f"gaps between arrivals x {factor}",
-            "loads",
-            [SSP, GLTS, "CST"],
-            ["W1"],
-            scenario={"workload": {"gap_factor": float(factor)}},
-        )
-        for factor in GAPS
-        if factor != GAP
-    },
+    **{f"gap-{factor}": Variant(f"gaps between arrivals x {factor}", "loads", [SSP, GLTS, "CST"], ["W1"],
+        scenario={"workload": {"gap_factor": float(factor)}}) for factor in GAPS if factor != GAP},
 }
+# fmt: on
 QUICK: Final = (ORIGINAL, "block-4", "block-12", "slack-1.0", f"slack-{NONE}", BY_DELAY)
 # What is run, in this order; the number of seeds.
 STAGES: Final = {

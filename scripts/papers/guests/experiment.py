@@ -45,12 +45,9 @@ SHORTEST: Final = "guests, shortest first"
 LOMARC: Final = "L-R"
 SYMBIOSIS: Final = "symbiosis"
 PSS: Final = "PSS"
+# fmt: off
 POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
-    EASY: (
-        "easy",
-        ("shape=nodes",),
-        "first come, first served, each job on nodes of its own: in the place of the site's scheduler",
-    ),
+    EASY: ("easy", ("shape=nodes",), "first come, first served, each job on nodes of its own: in the place of the site's scheduler"),
     PSS: ("pss", (), "no sharing either, in LOMARC's order of classes: what another order alone changes"),
     LOMARC: ("lomarc-r", (), "LOMARC by response, a scheduler of its own"),
     SYMBIOSIS: ("symbiosis", (), "cosched's own, the shortest first"),
@@ -62,6 +59,7 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     LEARNED: ("guests", ("belief=learned",), f"no pair is known at first; each is measured after {MEASURED_AFTER_S} s"),
     SHORTEST: ("guests", ("order=shortest",), "the same in another order than the site's: the shortest first"),
 }
+# fmt: on
 MAIN: Final = (EASY, PSS, LOMARC, SYMBIOSIS, GUESTS, OUTLASTING, ONE_HOST)
 UNKNOWN: Final = "pairs unknown"
 SHUFFLED, INVERTED = "shuffled", "inverted"

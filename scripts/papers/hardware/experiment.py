@@ -34,33 +34,23 @@ GLTS: Final = "GLTS"
 ELISE: Final = "EASY co-scheduler"
 CO_EXECUTION: Final = "co-execution"
 CO_FCFS: Final = "co-execution, in order"
+# fmt: off
 POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     EASY: ("easy", ("shape=nodes",), "compact: every job on all cores of its nodes; the baseline"),
     EASY_WIDEST: ("easy", ("shape=nodes", "order=widest"), "the same with the largest jobs first"),
     SPREAD: ("spread", (), "half of the cores of twice the nodes, no job beside it"),
-    LOMARC: (
-        "lomarc-r",
-        (),
-        "nodes of half as many cores with two contexts each, so every job is spread; pairs by response",
-    ),
+    LOMARC: ("lomarc-r", (), "nodes of half as many cores with two contexts each, so every job is spread; pairs by response"),
     GLTS: (
         "glts",
         ("slices=none", "fairness=none", "backfill=easy", "matching.short_s=0", "matching.space=false"),
         "groups of G-LOMARC-TS without time slices and fairness; jobs of any length, and without the comparison with all"
         " cores, as nothing is known of how jobs slow themselves down",
     ),
-    ELISE: (
-        "co-execution-easy",
-        (),
-        "every job spread, in queue order beside the neighbours with the best speedup, as published",
-    ),
-    CO_EXECUTION: (
-        "co-execution",
-        (),
-        "compact or spread by gain, no job believed to be slower than compact by more than 5 %",
-    ),
+    ELISE: ("co-execution-easy", (), "every job spread, in queue order beside the neighbours with the best speedup, as published"),
+    CO_EXECUTION: ("co-execution", (), "compact or spread by gain, no job believed to be slower than compact by more than 5 %"),
     CO_FCFS: ("co-execution", ("order=fcfs",), "the same in order of submission"),
 }
+# fmt: on
 BASE: Final = "base"
 CONTEXTS: Final[Mapping[str, str]] = {"ARIS": "2x5x2", "Marconi": "2x12x2"}
 EXACT: Final = "exact"

@@ -91,67 +91,30 @@ PUBLISHED_LENGTH: Final = {workload: f"length of {workload[:2]}" for workload in
 ONE_RISES: Final = "one rises"
 ORDERS: Final = ("fcfs", ONE_RISES, "no aging")  # variants with the same jobs in another order
 # In the order in which they are run.
+# fmt: off
 VARIANTS: Final[Mapping[str, Variant]] = {
-    **{
-        name: Variant(
-            f"gaps between arrivals x {LENGTHS[workload]:g}",
-            {"workload": {"gap_factor": LENGTHS[workload]}},
-            workloads=(workload,),
-            policies=_THREE,
-        )
-        for workload, name in PUBLISHED_LENGTH.items()
-    },
+    **{name: Variant(f"gaps between arrivals x {LENGTHS[workload]:g}", {"workload": {"gap_factor": LENGTHS[workload]}},
+        workloads=(workload,), policies=_THREE) for workload, name in PUBLISHED_LENGTH.items()},
     "fcfs": Variant("first come, first served: classes count for nothing", {}, ("order=fcfs",), policies=_BOTH_ENDS),
-    ONE_RISES: Variant(
-        "one job rises by a class in each mean wait, not every job that has waited for it",
-        {},
-        ("order=class-one-rises",),
-        policies=_BOTH_ENDS,
-    ),
-    **{
-        f"{ONE_RISES}, {name}": Variant(
-            "both",
-            {"workload": {"gap_factor": LENGTHS[workload]}},
-            ("order=class-one-rises",),
-            workloads=(workload,),
-            policies=_BOTH_ENDS,
-        )
-        for workload, name in PUBLISHED_LENGTH.items()
-    },
-    "largest fraction": Variant(
-        "what bounds a job is its largest fraction, not what was drawn for it",
-        {"workload": {"characteristics": "M1, largest"}},
-        policies=("L-R",),
-        own_pss=False,
-    ),
+    ONE_RISES: Variant("one job rises by a class in each mean wait, not every job that has waited for it", {},
+        ("order=class-one-rises",), policies=_BOTH_ENDS),
+    **{f"{ONE_RISES}, {name}": Variant("both", {"workload": {"gap_factor": LENGTHS[workload]}}, ("order=class-one-rises",),
+        workloads=(workload,), policies=_BOTH_ENDS) for workload, name in PUBLISHED_LENGTH.items()},
+    "largest fraction": Variant("what bounds a job is its largest fraction, not what was drawn for it",
+        {"workload": {"characteristics": "M1, largest"}}, policies=("L-R",), own_pss=False),
     "no aging": Variant("jobs keep their class however long they wait", {}, ("order.age_s=1e9",), policies=_BOTH_ENDS),
     "future-all": Variant("L-R counts all expected arrivals", {}, ("matching.future=all",), ("W2 M1",), ("L-R",)),
     "future-none": Variant("L-R counts no expected arrivals", {}, ("matching.future=none",), ("W2 M1",), ("L-R",)),
-    "figure 5 as printed": Variant(
-        "L-R with the paper's figure 5 taken literally (`scripts/papers/lomarc/literal.py`)",
-        {},
-        ("matching=scripts.papers.lomarc.literal:Literal",),
-        ("W2 M1",),
-        ("L-R",),
-    ),
-    "paging-2": Variant(
-        "slowdown 2 where memory does not fit", {"truth": {"paging": 2.0}}, workloads=("W2 M1",), policies=("AC",)
-    ),
-    "paging-1": Variant(
-        "no slowdown where memory does not fit, besides that of the pair",
-        {"truth": {"paging": 1.0}},
-        workloads=("W2 M1",),
-        policies=("AC",),
-    ),
-    "weak-0": Variant(
-        "no pair is formed while the queue fits the free nodes, without the margin of 20 %",
-        {},
-        ("matching.weak_load=0",),
-        ("W1 M1",),
-        ("L-R",),
-    ),
+    "figure 5 as printed": Variant("L-R with the paper's figure 5 taken literally (`scripts/papers/lomarc/literal.py`)", {},
+        ("matching=scripts.papers.lomarc.literal:Literal",), ("W2 M1",), ("L-R",)),
+    "paging-2": Variant("slowdown 2 where memory does not fit", {"truth": {"paging": 2.0}}, workloads=("W2 M1",), policies=("AC",)),
+    "paging-1": Variant("no slowdown where memory does not fit, besides that of the pair", {"truth": {"paging": 1.0}},
+        workloads=("W2 M1",), policies=("AC",)),
+    "weak-0": Variant("no pair is formed while the queue fits the free nodes, without the margin of 20 %", {},
+        ("matching.weak_load=0",), ("W1 M1",), ("L-R",)),
     "weak-1": Variant("matched however short the queue is", {}, ("matching.weak_load=1",), ("W1 M1",), ("L-R",)),
 }
+# fmt: on
 USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 

@@ -143,35 +143,21 @@ def _jobs(text: str, workloads: Sequence[str], policies: Sequence[str], **change
 
 
 # Static mixes, on exact nodes.
+# fmt: off
 OF_MIXES: Final[Mapping[str, Variant]] = {
-    "printed": Variant(
-        "figure 4 as printed: the row at which its two ends meet is offered no matched partner",
-        [*STATIC, *_HOMOGENEOUS],
-        [PAIRED],
-        settings=["pairing=printed"],
-        quick=True,
-    ),
-    **{
-        name: Variant(
-            f"local scheduler {name}",
-            [*STATIC, alone(COMPUTE), alone(IO), *FINE_PAIRS, copies(RUNS_S[0])],
-            [STRICT, BEST, PAIRED],
-            _nodes(**changes),
-        )
-        for name, changes in LOCALS.items()
-    },
-    SHORT_SLICE: Variant(
-        "local scheduler wake-first with slices of 10 ms instead of 200",
-        [*STATIC, alone(IO)],
-        [STRICT, BEST, PAIRED],
-        _nodes(slice_ms=10.0),
-    ),
-    "I/O logged": Variant(
-        "the CPU time that files cost is logged to the process", STATIC, [STRICT, BEST, PAIRED], _nodes(io_logged=1.0)
-    ),
+    "printed": Variant("figure 4 as printed: the row at which its two ends meet is offered no matched partner",
+        [*STATIC, *_HOMOGENEOUS], [PAIRED], settings=["pairing=printed"], quick=True),
+    **{name: Variant(f"local scheduler {name}", [*STATIC, alone(COMPUTE), alone(IO), *FINE_PAIRS, copies(RUNS_S[0])],
+        [STRICT, BEST, PAIRED], _nodes(**changes)) for name, changes in LOCALS.items()},
+    SHORT_SLICE: Variant("local scheduler wake-first with slices of 10 ms instead of 200", [*STATIC, alone(IO)],
+        [STRICT, BEST, PAIRED], _nodes(slice_ms=10.0)),
+    "I/O logged": Variant("the CPU time that files cost is logged to the process", STATIC, [STRICT, BEST, PAIRED],
+        _nodes(io_logged=1.0)),
     "exact ticks": Variant("CPU time is logged exactly", STATIC, [STRICT, BEST, PAIRED], _nodes(tick_ms=0.0)),
 }
+# fmt: on
 # Dynamic workloads, on fluid nodes.
+# fmt: off
 OF_LOADS: Final[Mapping[str, Variant]] = {
     RR_DYNAMIC: Variant(
         "local scheduler rr with slices of 2 ms",
@@ -183,74 +169,29 @@ OF_LOADS: Final[Mapping[str, Variant]] = {
     ),
     f"{EPOCHS}, dynamic": Variant("local scheduler linux-epochs", _HOMOGENEOUS, _ALL, _nodes(**LOCALS[EPOCHS])),
     "alternates off": _set("no alternates", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.alternates=off"),
-    "alternates max": _set(
-        "alternates by the maximum rule, without the band",
-        [*_HOMOGENEOUS, *_HETEROGENEOUS],
-        [PAIRED],
-        "backfill.alternates=max",
-    ),
-    "unmatched": _set(
-        "alternates make up a second layer where a row has no partner",
-        [*_HOMOGENEOUS, *_HETEROGENEOUS, dynamic(QCRD, "0.8"), dynamic(QCRD_EVEN, "0.8")],
-        [PAIRED, NODE],
-        "backfill.alternates_when_unmatched=true",
-    ),
-    **{
-        f"band {band or 'none'}": _set(
-            f"rows of {f'up to {band} points' if band else 'any shares'}, alternates by the maximum rule",
-            [*_HOMOGENEOUS, *_HETEROGENEOUS],
-            [PAIRED],
-            f"backfill.band={band}",
-            "backfill.alternates=max",
-        )
-        for band in (40, 60, 0)
-    },
+    "alternates max": _set("alternates by the maximum rule, without the band", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED],
+        "backfill.alternates=max"),
+    "unmatched": _set("alternates make up a second layer where a row has no partner",
+        [*_HOMOGENEOUS, *_HETEROGENEOUS, dynamic(QCRD, "0.8"), dynamic(QCRD_EVEN, "0.8")], [PAIRED, NODE],
+        "backfill.alternates_when_unmatched=true"),
+    **{f"band {band or 'none'}": _set(f"rows of {f'up to {band} points' if band else 'any shares'}, alternates by the maximum rule",
+        [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], f"backfill.band={band}", "backfill.alternates=max") for band in (40, 60, 0)},
     "first-fit": _set("new jobs on the lowest free nodes", _HOMOGENEOUS, (STRICT, BARE, PAIRED), "placement=first-fit"),
-    "buddy": _set(
-        "new jobs on aligned blocks of nodes",
-        [*_HOMOGENEOUS, *_HETEROGENEOUS],
-        (STRICT, BARE, PAIRED),
-        "placement=buddy",
-    ),
-    "compaction": _set(
-        "rows dissolve where other rows have room for their jobs",
-        _HOMOGENEOUS,
-        (STRICT, BARE, PAIRED),
-        "backfill.compaction=true",
-    ),
-    "fresh band": _set(
-        "new jobs only in rows whose band admits 100 %",
-        [*_HOMOGENEOUS, *_HETEROGENEOUS],
-        [PAIRED],
-        "backfill.place_fresh=band",
-    ),
-    "fresh new": _set(
-        "each new job in a new row", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.place_fresh=new"
-    ),
-    "pad": _set(
-        "quanta that a new job has not had count as 100 %",
-        [*_HOMOGENEOUS, *_HETEROGENEOUS],
-        [PAIRED],
-        "backfill.pad=true",
-    ),
-    **{
-        f"margin {margin}": _set(
-            f"margin of {margin} points instead of 1",
-            [*_HOMOGENEOUS, *_HETEROGENEOUS],
-            [PAIRED],
-            f"pairing.margin={margin}",
-        )
-        for margin in (0, 5)
-    },
+    "buddy": _set("new jobs on aligned blocks of nodes", [*_HOMOGENEOUS, *_HETEROGENEOUS], (STRICT, BARE, PAIRED), "placement=buddy"),
+    "compaction": _set("rows dissolve where other rows have room for their jobs", _HOMOGENEOUS, (STRICT, BARE, PAIRED),
+        "backfill.compaction=true"),
+    "fresh band": _set("new jobs only in rows whose band admits 100 %", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED],
+        "backfill.place_fresh=band"),
+    "fresh new": _set("each new job in a new row", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.place_fresh=new"),
+    "pad": _set("quanta that a new job has not had count as 100 %", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.pad=true"),
+    **{f"margin {margin}": _set(f"margin of {margin} points instead of 1", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED],
+        f"pairing.margin={margin}") for margin in (0, 5)},
     "ticks 0": Variant("CPU time is logged exactly", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], _nodes(tick_ms=0.0)),
-    **{
-        f"jitter {share:g}": _jobs(
-            f"bursts within {share:.0%} of their length instead of 10 %", _HOMOGENEOUS, _ALL, jitter=share
-        )
-        for share in (0.0, 0.2)
-    },
+    **{f"jitter {share:g}": _jobs(f"bursts within {share:.0%} of their length instead of 10 %", _HOMOGENEOUS, _ALL, jitter=share)
+        for share in (0.0, 0.2)},
     "no waiting": _jobs("jobs compute 99 % of their time", _HOMOGENEOUS, _ALL, cpu_share=0.99),
 }
+# fmt: on
 # Jobs with phases.
 OF_PHASES: Final[Mapping[str, Variant]] = {
     **{

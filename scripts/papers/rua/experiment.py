@@ -64,29 +64,19 @@ _FROM_1: Final = "backfill.thresholds=[1.0, 1.15, 1.2, 1.25, 1.5]"
 
 # The readings of what a limit is extended by, of whose limits are, and of what LC and RUA search for; in the order in which they are
 # run. Runs of LC under one reading and of RUA under another make a comparison: `report.combinations` has all.
+# fmt: off
 READINGS: Final[Mapping[str, Variant]] = {
     "threshold": Variant("RUA extends by the lowest threshold that the place meets", {}, (_STEPS,), HARD, ["RUA"]),
     "control": Variant("FF and LC extend as RUA does under *threshold*", {}, (_STEPS,), HARD, ["LC", FF_EXTENDS]),
     "none": Variant("LC extends no limits", {}, ("placement.extend_limit=false",), HARD, ["LC"]),
     "from 1.0": Variant("RUA's thresholds begin with 1.0", {}, (_FROM_1,), HARD, ["RUA"]),
-    "from 1.0 by threshold": Variant(
-        "the same, and RUA extends by the lowest threshold that the place meets",
-        {},
-        (_FROM_1, "placement.limit_factors=[1.0, 1.15, 1.2, 1.25, 1.5]"),
-        HARD,
-        ["RUA"],
-    ),
-    "at least 1.15": Variant(
-        "FF and LC extend by the factor found, and by 1.15 at least",
-        {},
-        ("placement.limit_factors=[1.15]",),
-        HARD,
-        ["LC", FF_EXTENDS],
-    ),
-    "may wait": Variant(
-        "LC starts later where its expected end is then earlier", {}, ("placement.may_wait=true",), HARD, ["LC"]
-    ),
+    "from 1.0 by threshold": Variant("the same, and RUA extends by the lowest threshold that the place meets", {},
+        (_FROM_1, "placement.limit_factors=[1.0, 1.15, 1.2, 1.25, 1.5]"), HARD, ["RUA"]),
+    "at least 1.15": Variant("FF and LC extend by the factor found, and by 1.15 at least", {}, ("placement.limit_factors=[1.15]",),
+        HARD, ["LC", FF_EXTENDS]),
+    "may wait": Variant("LC starts later where its expected end is then earlier", {}, ("placement.may_wait=true",), HARD, ["LC"]),
 }
+# fmt: on
 # What the paper leaves open beside that; the first window only.
 VARIANTS: Final[Mapping[str, Variant]] = {
     "1700": Variant("high demand 1,700 MB/s a process instead of 2,000", _demand(1700), workloads=HARD),

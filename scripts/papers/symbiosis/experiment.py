@@ -63,6 +63,7 @@ _WITHOUT: Final[Mapping[str, tuple[str, str]]] = {
     "small budget": ("matching.budget=0.05", "5 % of a host's estimate, not 25 %"),
 }
 LEDGER: Final = f"{SYMBIOSIS}, ledger"
+# fmt: off
 POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     EASY: ("easy", ("shape=nodes",), "the baseline: every job on nodes of its own"),
     EASY_SHORTEST: ("easy-shortest", (), "the same, shortest estimate first: symbiosis without sharing"),
@@ -72,20 +73,14 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     SYMBIOSIS: ("symbiosis", (), "cosched's own"),
     **SUSPENDING,
     **{f"{SYMBIOSIS}, {name}": ("symbiosis", (setting,), text) for name, (setting, text) in _WITHOUT.items()},
-    LEDGER: (
-        "symbiosis",
-        ("matching.budget=0.05", "ledger=easy"),
-        "the same, or 80 % of what the host is ahead of EASY",
-    ),
+    LEDGER: ("symbiosis", ("matching.budget=0.05", "ledger=easy"), "the same, or 80 % of what the host is ahead of EASY"),
     HALVES: ("symbiosis-halves", (), "cosched's own on halves of nodes"),
     IN_ORDER: ("co-execution-shortest", ("order=fcfs",), "co-execution, first come, first served"),
-    SPREAD: (
-        "easy",
-        ("shape=nodes", "placement=spread", "order=shortest"),
-        "shortest first; a process on each node, CPU or core, as G-LOMARC-TS lays jobs out",
-    ),
+    SPREAD: ("easy", ("shape=nodes", "placement=spread", "order=shortest"),
+        "shortest first; a process on each node, CPU or core, as G-LOMARC-TS lays jobs out"),
     GLTS: ("glts", (), "G-LOMARC-TS"),
 }
+# fmt: on
 ON_HALVES: Final = (EASY, EASY_SHORTEST, IN_ORDER, HALVES)
 ON_GLTS: Final = (GLTS, SPREAD, HALVES)
 MAIN: Final = (EASY, EASY_SHORTEST, *PAPERS, U1_SHORTEST, SYMBIOSIS)
