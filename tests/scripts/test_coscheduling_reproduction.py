@@ -20,10 +20,9 @@ from scripts.papers.coscheduling.claims import (
     mean_change,
     rank_correlation,
 )
-from scripts.papers.coscheduling.conditions import CONDITIONS, GAPS
 from scripts.papers.coscheduling.pictures import PICTURES
 from scripts.papers.coscheduling.published import INCONSISTENT, TABLE_3, TABLE_4
-from scripts.papers.coscheduling.report import report
+from scripts.papers.coscheduling.report import CONDITIONS, GAPS, report
 from scripts.papers.figures import Figures, Where
 from scripts.papers.study import Size
 from tests.scripts.commands import reproduce

@@ -14,8 +14,7 @@ from scripts.papers.paired_gang.claims import SECTIONS, claims
 from scripts.papers.paired_gang.measures import figures
 from scripts.papers.paired_gang.pictures import PICTURES
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
-from scripts.papers.paired_gang.report import report
-from scripts.papers.paired_gang.tables import derive, later_column
+from scripts.papers.paired_gang.report import derive, later_column, report
 from scripts.papers.study import Size, scenario_of
 from tests.scripts.commands import reproduce
 

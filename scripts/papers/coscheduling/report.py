@@ -2,34 +2,364 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.coscheduling import experiment as ex
-from scripts.papers.coscheduling.claims import SECTIONS, cell_of, claims
-from scripts.papers.coscheduling.conditions import conditions_table, gaps_table
-from scripts.papers.coscheduling.tables import (
-    copies_table,
-    energy_table,
-    formula_table,
-    full_table,
-    interrupts_table,
-    known,
-    main_table,
-    mechanism_table,
-    memory_table,
-    own_table,
-    ratios,
-    sensitivity,
-    table_3,
-    table_4,
-)
-from scripts.papers.figures import Figures, Where, sections
+from scripts.papers.coscheduling import published as printed
+from scripts.papers.coscheduling.claims import OF_CLASSES, SECTIONS, SIX, cell_of, claims, formula_error, speed_up
+from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
 from scripts.papers.harm import harm_tables
+from scripts.papers.means import means_table
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
+from scripts.tables import NOTHING, number, percent, table_head, table_row
+
+from cosched_emulator.statistics.intervals import Interval, interval_of
+
+# Number, what the paper has, what the emulated nodes have.
+CONDITIONS: Final = (
+    ("P1", "16 nodes, one CPU, 1 GB, Linux 2.4.7, one switch", "16 nodes of one core, three contexts; `linux-epochs`"),
+    ("P2", "Myrinet, LANai 9.2, GM 1.6.3, MPICH 1.2.5", "links of 80 MB/s; rendezvous above 16 KB, as MPICH-GM's"),
+    (
+        "P3",
+        "one-way latency 9.7 us, CPU of both ends included",
+        "`latency_us` and CPU of both ends, 10 us in all; a test measures a ping-pong",
+    ),
+    ("P4", "CC, SB and HYBRID block in receives; the others poll", "the same"),
+    ("P5", "NPB 2.3 without FT, sPPM, BlockSolve95", "message skeletons whose time alone is table 1's within 2 %"),
+    ("P6", "gang scheduling on another message layer, < 2 % apart", "the same message layer"),
+    ("P7", "at most three jobs on a node; batch one", "the same; measured above"),
+    ("P8", "in all experiments but X6 the programs fit into memory", "the scheduler checks 900 MB; measured above"),
+    ("P9", "900 MB for programs", "the same"),
+    ("P10", "allocators of three systems", "parts of one scheduler: `contiguous`, `scattered`; rows of `gang`"),
+    ("P11", "idle 219.10 W, busy 18.839 or 18.968 W more", "219.10 W and 18.968 W (G1)"),
+    ("P12", "power of six nodes, scaled to 16", "all nodes"),
+    ("P13", "counters and epochs of Linux 2.4", "the same: ticks of 10 ms, counter/2 + 6 at a new epoch"),
+)
+# Number, gap, decision, and where the page shows what hangs on it.
+# fmt: off
+GAPS: Final = (
+    ("G1", "busy watts: 18.839 or 18.968", "18.968; 0.05 % of any total"),
+    ("G2", '"300 %", "65 %", "60 %" without a convention', "ratio and saving side by side (C15, C28, E2)"),
+    ("G3", "table 4, memory-aware PB and DCS", "they agree with no formula; left out of the check of the formula"),
+    ("G4", "queue of batch", "strict; skipping and EASY beside it (C21, C44)"),
+    ("G5", "queue and blocks of the coscheduling allocator", "skipping for all, strict for four policies"),
+    ("G6", "packing lowers U and CPU time, and the text says it raises U", "both reported (C1, C53)"),
+    ("G7", "utilisation of 91 to 96 %", "not tuned; reported (E5), running time relative to batch beside it"),
+    ("G8", "memory of classes A and B, CG, LU, EP", "scaled with the grid; what never fits is left out"),
+    ("G9", "distribution of programs, classes, sizes", "uniform, one after the other"),
+    ("G10", "run time on fewer processors", "T(n) = T(16) x 16 / n"),
+    (
+        "G11",
+        "spin time, intervals, quantum, end of a boost",
+        "1 ms; PB 50 ms, CC 10 ms; turns of gang scheduling cost 3 % whatever the quantum (1 s here); a boost ends with the counter."
+        " Experiments with others",
+    ),
+    ("G12", "gaps of X4", "100 s"),
+    ("G13", "jobs of X3", "BlockSolve95, sPPM, LU B and C, any size, at table 1's times as those on 16"),
+    ("G14", "seeds", "none in the paper; here a number in every row"),
+    ("G15", "table 4, batch: T and U fit no one queue", "T and energy are compared, U is not"),
+    ("G16", "swapping: disk and working sets", "a model with three settings; reported per policy (C41)"),
+    ("G17", "figure 6: classes or programs", "class C, by program"),
+    ("G18", "figure 5: CC and SB as one curve", "both"),
+    ("G19", "running time: to the last end or the last start", "first submission to last end"),
+    ("G20", "costs of power in general", "not checkable here"),
+)
+# fmt: on
+
+
+def conditions_table() -> list[str]:
+    """Return the table of conditions."""
+    return [*table_head(("", "the paper", "here")), *(table_row(row, []) for row in CONDITIONS), ""]
+
+
+def gaps_table() -> list[str]:
+    """Return the table of gaps."""
+    return [*table_head(("", "open in the paper", "done here")), *(table_row(row, []) for row in GAPS), ""]
+
+
+MAIN: Final[Mapping[str, tuple[str, float]]] = {
+    ex.RESPONSE: ("response [s]", 1.0),
+    ex.WAIT: ("wait [s]", 1.0),
+    ex.EXECUTION: ("execution [s]", 1.0),
+    ex.RUN: ("T [s]", 1.0),
+    ex.UTILISATION: ("U %", 100.0),
+    ex.RESIDENTS: ("processes on a node in use", 1.0),
+    ex.LOAD: ("offered load", 1.0),
+}
+MECHANISM: Final[Mapping[str, tuple[str, float]]] = {
+    ex.SPUN: ("CPU time spun %", 100.0),
+    ex.SWITCHES: ("switches / CPU s", 1.0),
+    ex.INTERRUPTS: ("interrupts / s and node", 1.0),
+    ex.DELAY: ("arrival to running [us]", 1.0),
+    ex.SWAPPED: ("MB swapped / CPU s", 1.0),
+}
+
+
+def known(what: str = "run times, exactly") -> str:
+    """Return what a table says of the scheduler's knowledge."""
+    return (
+        f"The name of a policy ends with its queue. The scheduler knew {what}, which only EASY reads, and the memory of"
+        " processes; nothing of programs, messages or rates."
+    )
+
+
+# ---------------------------------------------------------------- figures 3, 4, 5
+
+
+def main_table(figures: Figures, workload: str) -> list[str]:
+    """Return responses, waits, execution and utilisation of all policies that have run."""
+    names = [ex.cell(name, queue, at) for queue in (ex.SKIP, ex.STRICT) for at in ex.PLACEMENTS for name in ex.DRIVEN]
+    names += [ex.cell(name, queue) for name in (ex.GANG, ex.BATCH) for queue in ex.QUEUES]
+    found = means_table(figures, MAIN, [Where(workload, name) for name in names])
+    return (
+        [f"{ex.EXPERIMENTS[workload][0].upper()}{ex.EXPERIMENTS[workload][1:]}. {known()}", "", *found] if found else []
+    )
+
+
+def ratios(figures: Figures, workload: str) -> list[str]:
+    """Return HYBRID, packed, over all others."""
+    rows = []
+    for reading in (ex.MIXED, ex.ALL_SKIP, ex.ALL_STRICT):
+        base = cell_of(workload, ex.HYBRID, reading)
+        driven = ex.DRIVEN if reading is ex.MIXED else ex.STRICT_POLICIES if reading is ex.ALL_STRICT else ()
+        others = [(name, at) for at in ex.PLACEMENTS for name in driven if (name, at) != (ex.HYBRID, ex.PACKED)]
+        others += [(name, ex.PACKED) for name in (ex.GANG, ex.BATCH)]
+        for name, at in others:
+            where = cell_of(workload, name, reading, at)
+            found = {
+                key: figures.ratio(key, base, where) for key in (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)
+            }
+            if any(found.values()) and (reading is not ex.ALL_SKIP or name == ex.BATCH):
+                seeds = max(each.n for each in found.values() if each is not None)
+                rows.append(
+                    table_row(
+                        (f"{base.policy} / {where.policy}", str(seeds)),
+                        [interval_text(each) for each in found.values()],
+                    )
+                )
+    head = table_head(("", "seeds"), ["response", "execution", "T", "busy time", "energy"])
+    return [*head, *rows, ""] if rows else []
+
+
+# ---------------------------------------------------------------- tables 3 and 4
+
+
+def table_3(figures: Figures) -> list[str]:
+    """Return table 3: energy, utilisation and running time, published beside measured."""
+    rows = []
+    for queue, names in ((ex.SKIP, ex.DRIVEN), (ex.STRICT, ex.STRICT_POLICIES)):
+        for at in (ex.SCATTERED, ex.PACKED):
+            rows += [
+                _energy_row(figures, Where(ex.HIGH, ex.cell(name, queue, at)), printed.row_3(name, at))
+                for name in names
+            ]
+    rows += [
+        _energy_row(figures, Where(ex.HIGH, ex.cell(ex.GANG, queue)), printed.row_3(ex.GANG, ""))
+        for queue in (ex.SKIP, ex.STRICT)
+    ]
+    rows += [
+        _energy_row(figures, Where(ex.HIGH, ex.cell(ex.BATCH, queue)), printed.row_3(ex.BATCH, ""))
+        for queue in ex.QUEUES
+    ]
+    return _energy_table(rows)
+
+
+def table_4(figures: Figures) -> list[str]:
+    """Return table 4 likewise."""
+    rows = [
+        _energy_row(figures, cell_of(workload, name, reading), printed.row_4(name, aware=aware))
+        for reading, driven in ((ex.MIXED, ex.DRIVEN), (ex.ALL_STRICT, ex.STRICT_POLICIES))
+        for workload, aware in ((ex.UNAWARE, False), (ex.AWARE, True))
+        for name in (*driven, ex.GANG)
+    ]
+    rows += [
+        _energy_row(figures, Where(ex.AWARE, ex.cell(ex.BATCH, queue)), printed.row_4(ex.BATCH, aware=True))
+        for queue in (ex.STRICT, ex.SKIP)
+    ]
+    return _energy_table(rows)
+
+
+def _energy_row(figures: Figures, where: Where, row: printed.Row) -> str | None:
+    if not figures.seeds(where):
+        return None
+    high = where.workload == ex.HIGH
+    against = figures.ratio(ex.RUN, where, Where(ex.HIGH if high else ex.AWARE, ex.cell(ex.BATCH, ex.STRICT)))
+    batch_row = printed.TABLE_3[ex.BATCH, ""] if high else printed.TABLE_4[ex.BATCH, True]
+    cells = [
+        number(row.busy_mj),
+        interval_text(figures.mean(ex.ENERGY_BUSY, where), factor=ex.MJ),
+        number(row.idle_mj),
+        interval_text(figures.mean(ex.ENERGY_IDLE, where), factor=ex.MJ),
+        number(row.utilisation),
+        interval_text(figures.mean(ex.UTILISATION, where), factor=100.0),
+        number(row.run_s),
+        interval_text(figures.mean(ex.RUN, where)),
+        f"{row.run_s / batch_row.run_s:.2f}",
+        interval_text(against),
+    ]
+    return table_row((where.workload, where.policy, str(figures.seeds(where))), cells)
+
+
+def _energy_table(rows: Sequence[str | None]) -> list[str]:
+    found = [row for row in rows if row is not None]
+    titles = ("busy MJ", "idle MJ", "U %", "T [s]", "T / batch strict")
+    head = table_head(("", "", "seeds"), [text for title in titles for text in (f"{title}, published", "measured")])
+    return [f"{known()}", "", *head, *found, ""] if found else []
+
+
+def formula_table() -> list[str]:
+    """Return what the paper's formula makes of its own tables."""
+    rows_of = [("table 3", f"{name} {at}".strip(), row) for (name, at), row in printed.TABLE_3.items()]
+    rows_of += [
+        ("table 4", f"{name}, {'aware' if aware else 'not aware'}", row)
+        for (name, aware), row in printed.TABLE_4.items()
+    ]
+    head = table_head(("", ""), ["total MJ, printed", "formula MJ", "difference %", "watts of a busy node implied"])
+    rows = []
+    for title, name, row in rows_of:
+        cells = [number(row.total_mj), number(row.formula_mj()), percent(formula_error(row)), f"{row.busy_w:.1f}"]
+        rows.append(table_row((title, name), cells))
+    return [*head, *rows, ""]
+
+
+# ---------------------------------------------------------------- figures 6, 7, 8
+
+
+def copies_table(figures: Figures) -> list[str]:
+    """Return figure 6: mean execution of three copies over three times that alone, by program and policy."""
+    rows = []
+    names = (*ex.DRIVEN, ex.GANG)
+    for program in ex.PROGRAMS:
+        cells = [cell_of(ex.copies(program), name) for name in names]
+        if any(figures.seeds(where) for where in cells):
+            seeds = max(figures.seeds(where) for where in cells)
+            rows.append(
+                table_row((program, str(seeds)), [interval_text(figures.mean(ex.STRETCH, where)) for where in cells])
+            )
+    text = (
+        "Mean execution time of three copies of a program, class C, on all 16 nodes, over three times that alone: 1 is"
+        " perfect sharing. All start together, so no queue and no estimate matters."
+    )
+    return [text, "", *table_head(("", "seeds"), names), *rows, ""] if rows else []
+
+
+def memory_table(figures: Figures) -> list[str]:
+    """Return figure 7: responses with and without knowledge of memory, and the speed-ups."""
+    rows = []
+    for name in (*SIX, ex.BATCH):
+        where = cell_of(ex.AWARE, ex.BATCH) if name == ex.BATCH else cell_of(ex.AWARE, name)
+        if not figures.seeds(where):
+            continue
+        unaware = None if name == ex.BATCH else figures.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name))
+        speeds = [
+            None if name == ex.BATCH else interval_of(dict(speed_up(figures, key, name)))
+            for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)
+        ]
+        cells = [interval_text(unaware), interval_text(figures.mean(ex.RESPONSE, where)), *map(interval_text, speeds)]
+        rows.append(table_row((where.policy, str(figures.seeds(where))), cells))
+    head = table_head(
+        ("", "seeds"), ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
+    )
+    return [f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {known()}", "", *head, *rows, ""] if rows else []
+
+
+def energy_table(figures: Figures) -> list[str]:
+    """Return figure 8: total energy by class."""
+    workloads = [*map(ex.of_class, ex.CLASSES), ex.LONG]
+    found = means_table(
+        figures,
+        {
+            ex.ENERGY: ("total energy [MJ]", ex.MJ),
+            ex.RUN: ("T [s]", 1.0),
+            ex.UTILISATION: ("U %", 100.0),
+            ex.LOAD: ("offered load", 1.0),
+        },
+        [cell_of(workload, name) for workload in workloads for name in OF_CLASSES],
+    )
+    return [known(), "", *found] if found else []
+
+
+# ---------------------------------------------------------------- full nodes
+
+
+def full_table(figures: Figures) -> list[str]:
+    """Return the work done on full nodes: the same configurations under all policies."""
+    columns = {ex.THROUGHPUT: ("work done, alone = 1", 1.0), ex.RESIDENTS: ("processes on a node", 1.0), **MECHANISM}
+    cells = [Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS for name in ex.DRIVEN]
+    found = means_table(figures, columns, cells)
+    rows = []
+    for at in ex.PLACEMENTS:
+        for name in ex.DRIVEN:
+            pair = [Where(ex.FULL, ex.cell(each, ex.SKIP, at)) for each in (ex.HYBRID, name)]
+            by_seed = figures.ratios(ex.THROUGHPUT, *pair)
+            change = figures.change(ex.THROUGHPUT, *pair)
+            if name != ex.HYBRID and change is not None:
+                more = sum(value > 1 for value in by_seed.values())
+                rows.append(table_row((f"HYBRID / {name}, {at}",), [percent_text(change), f"{more} of {len(by_seed)}"]))
+    packing = [
+        table_row((f"{name}, P / NP",), [percent_text(_packing(figures, name)), NOTHING])
+        for name in ex.DRIVEN
+        if _packing(figures, name) is not None
+    ]
+    head = table_head(("",), ["change of work done, %", "configurations in which it is more"])
+    told = ex.EXPERIMENTS[ex.FULL]
+    text = f"{told[0].upper()}{told[1:]}: each seed is one configuration, the same for all policies."
+    return [text, "", *found, *head, *rows, *packing, ""] if found else []
+
+
+def _packing(figures: Figures, name: str) -> Interval | None:
+    return figures.change(ex.THROUGHPUT, *(Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS))
+
+
+def sensitivity(figures: Figures) -> list[str]:
+    """Return the work done on full nodes with one setting changed."""
+    rows = []
+    for name, variant in ex.VARIANTS.items():
+        cells = {policy: Where(ex.FULL, ex.cell(policy, ex.SKIP), name) for policy in variant.policies}
+        if variant.workload == ex.FULL and any(map(figures.seeds, cells.values())):
+            found = [figures.mean(ex.THROUGHPUT, cells[policy]) if policy in cells else None for policy in ex.DRIVEN]
+            seeds = max(map(figures.seeds, cells.values()))
+            rows.append(table_row((variant.text, str(seeds)), [*map(interval_text, found)]))
+    base = [figures.mean(ex.THROUGHPUT, Where(ex.FULL, ex.cell(policy, ex.SKIP))) for policy in ex.DRIVEN]
+    if not rows:
+        return []
+    seeds = max(each.n for each in base if each is not None) if any(base) else 0
+    first = table_row(("as it is", str(seeds)), [*map(interval_text, base)])
+    text = "Work done on full nodes, alone = 1, packed; one setting is changed at a time."
+    return [text, "", *table_head(("", "seeds"), ex.DRIVEN), first, *rows, ""]
+
+
+def mechanism_table(figures: Figures, workload: str) -> list[str]:
+    """Return what the policies do with the CPUs."""
+    return means_table(figures, MECHANISM, [cell_of(workload, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)])
+
+
+def interrupts_table(figures: Figures) -> list[str]:
+    """Return interrupts by program under DCS (C48) and HYBRID."""
+    cells = [cell_of(ex.copies(program), name) for program in ex.PROGRAMS for name in (ex.DCS, ex.HYBRID)]
+    return means_table(figures, MECHANISM, cells)
+
+
+def own_table(figures: Figures, workloads: Sequence[str]) -> list[str]:
+    """Return experiments that the paper does not have."""
+    names = [cell_of(ex.HIGH, name).policy for name in (*ex.DRIVEN, ex.GANG)] + [
+        ex.cell(ex.BATCH, queue) for queue in (ex.STRICT, ex.EASY)
+    ]
+    cells = [Where(workload, name) for workload in workloads for name in names]
+    cells += [
+        cell_of(ex.HIGH, name)._replace(variant=variant)
+        for variant, item in ex.VARIANTS.items()
+        if item.workload == ex.HIGH
+        for name in item.policies
+    ]
+    found = means_table(figures, {**MAIN, ex.ENERGY: ("energy [MJ]", ex.MJ)}, cells)
+    texts = [f"- {workload}: {ex.EXPERIMENTS[workload]}." for workload in workloads]
+    return [*texts, "", *found] if found else []
+
 
 OWN: Final = (*map(ex.fewer, ex.FEWER), ex.HIGH, ex.AWARE_100, ex.USELESS, ex.WIDE)
 

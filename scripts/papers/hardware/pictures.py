@@ -10,7 +10,7 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.claims import MAKESPAN
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
-from scripts.papers.hardware.tables import cell
+from scripts.papers.hardware.report import cell
 from scripts.papers.pictures import Point, bars, grid, legend, point_of, pyplot
 
 COLOURS: Final = {ex.ELISE: "#5fa8d3", ex.CO_EXECUTION: "#0b3954"}

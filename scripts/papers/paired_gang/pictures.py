@@ -8,9 +8,172 @@ from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.paired_gang import experiment as ex
-from scripts.papers.paired_gang.curves import jobs_by_load, jobs_of_others, loads, phases, scatter
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
-from scripts.papers.pictures import Axes, bars, draw_all, grid, point_at
+from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
+from scripts.papers.pictures import MARK, Axes, bars, draw_all, error_line, grid, legend, point_at
+
+from cosched_emulator.studies.study_result import Row
+
+LINES: Final = ("#8d99ae", "#e0a458", "#0b3954", "#5fa8d3", "#7fb069", "#a288a6")
+CURVES: Final[Mapping[str, tuple[str, str]]] = {
+    f"{ex.STRICT}": (ex.HOMOGENEOUS, ex.STRICT),
+    f"{ex.BARE}": (ex.HOMOGENEOUS, ex.BARE),
+    f"{ex.PAIRED}, homogeneous": (ex.HOMOGENEOUS, ex.PAIRED),
+    f"{ex.PAIRED}, heterogeneous": (ex.HETEROGENEOUS, ex.PAIRED),
+    f"{ex.NODE}, heterogeneous": (ex.HETEROGENEOUS, ex.NODE),
+    f"{ex.BLIND}, homogeneous": (ex.HOMOGENEOUS, ex.BLIND),
+}
+RATIOS: Final = ((ex.STRICT, ex.PAIRED), (ex.BARE, ex.PAIRED), (ex.STRICT, ex.NODE), (ex.STRICT, ex.BLIND))
+MOST_RATIO: Final = 10.0  # of the axis
+PHASES: Final = {
+    "as printed": ex.BASE,
+    "with 2 % of the CPU lost": "lost 2 %",
+    "sharp changes": "lost 0 %, sharp change",
+}
+SEED: Final = 1  # whose curves are drawn
+PANELS: Final[Mapping[str, str]] = {ex.RESPONSE: "mean response [s]", ex.BOUNDED: "mean bounded slowdown (10 s)"}
+
+
+def loads(figures: Figures) -> Any:
+    """Draw figure 10: mean response and slowdown over load, and ratios to strict gang scheduling with the published ones."""
+    if not any(
+        figures.seeds(Where(ex.dynamic(program, load), name)) for program, name in CURVES.values() for load in ex.LOADS
+    ):
+        return None
+    figure, axes = grid(2, 2)
+    for axis, (key, title) in zip(axes, PANELS.items(), strict=False):
+        for (label, (program, policy)), colour in zip(CURVES.items(), LINES, strict=True):
+            points = [(load, figures.mean(key, Where(ex.dynamic(program, load), policy))) for load in ex.LOADS]
+            error_line(axis, [(float(load), found) for load, found in points if found is not None], label, colour)
+        axis.set_title(title, fontsize=9)
+        axis.set_ylim(bottom=0)
+    for axis, program in zip(axes[2:], (ex.HOMOGENEOUS, ex.HETEROGENEOUS), strict=True):
+        _ratios(axis, figures, program)
+    for each in axes:
+        each.set_xlabel("offered load", fontsize=9)
+    legend(figure, axes[0], 3)
+    return figure
+
+
+def _ratios(axis: Axes, figures: Figures, program: str) -> None:
+    """Draw ratios of mean responses over load, those of homogeneous jobs with the published ones."""
+    for (base, policy), colour in zip(RATIOS, LINES, strict=False):
+        found = [
+            (float(load), ratio)
+            for load in ex.LOADS
+            if (
+                ratio := figures.ratio(
+                    ex.RESPONSE, *(Where(ex.dynamic(program, load), name) for name in (base, policy))
+                )
+            )
+        ]
+        error_line(axis, found, f"{base} / {policy}", colour)
+    if program == ex.HOMOGENEOUS:
+        places = [float(load) for load in PUBLISHED]
+        axis.plot(
+            places, [*PUBLISHED.values()], "D", color=MARK, markersize=5, label=f"published, {ex.STRICT} / {ex.PAIRED}"
+        )
+    axis.axhline(1, color="#888888", linewidth=0.6)
+    axis.set_title(f"{program}: ratio of mean responses", fontsize=9)
+    axis.set_ylim(0, MOST_RATIO)
+    axis.legend(fontsize=6, frameon=False)
+
+
+def jobs_by_load(figures: Figures) -> Any:
+    """Draw figure 11: the number of jobs in the system over time, strict and paired, a panel for each load."""
+    lines = {
+        f"homogeneous, load {load}": {
+            name: Where(ex.dynamic(ex.HOMOGENEOUS, load), name) for name in (ex.BARE, ex.STRICT, ex.PAIRED)
+        }
+        for load in ex.LOADS
+    }
+    return _jobs(figures, lines, 2)
+
+
+def jobs_of_others(figures: Figures) -> Any:
+    """Draw figures 12 and 14: the same of heterogeneous jobs and of jobs with the phases of QCRD."""
+    heavy = ex.LOADS[-1]
+    lines = {
+        f"load {heavy}": {
+            f"homogeneous, {ex.PAIRED}": Where(ex.dynamic(ex.HOMOGENEOUS, heavy), ex.PAIRED),
+            f"heterogeneous, {ex.PAIRED}": Where(ex.dynamic(ex.HETEROGENEOUS, heavy), ex.PAIRED),
+            f"heterogeneous, {ex.NODE}": Where(ex.dynamic(ex.HETEROGENEOUS, heavy), ex.NODE),
+        },
+        f"{ex.QCRD}, load 0.8": {
+            name: Where(ex.dynamic(ex.QCRD, "0.8"), name) for name in (ex.STRICT, ex.PAIRED, ex.NODE)
+        },
+    }
+    return _jobs(figures, lines, 1)
+
+
+def _jobs(figures: Figures, lines: Mapping[str, Mapping[str, Where]], rows: int) -> Any:
+    """Draw a panel for each group of runs; None where none has run."""
+    if not any(row_of(figures, where) for group in lines.values() for where in group.values()):
+        return None
+    figure, axes = grid(rows, -(-len(lines) // rows))
+    for axis, (title, group) in zip(axes, lines.items(), strict=False):
+        for (label, where), colour in zip(group.items(), (LINES[1], LINES[0], LINES[2]), strict=False):
+            row = row_of(figures, where)
+            if row is not None:
+                axis.plot(row["jobs_curve_h"], row["jobs_curve"], color=colour, label=label, linewidth=0.9)
+        axis.set_title(f"{title}: jobs in the system", fontsize=9)
+        axis.set_xlabel("hours", fontsize=9)
+        axis.set_ylim(bottom=0)
+        if axis.lines:
+            axis.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def row_of(figures: Figures, where: Where, seed: int = SEED) -> Row | None:
+    """Return the row of one seed; None where it has not run."""
+    series = figures.series(where)
+    return next((row for row in (series.rows if series else ()) if row["seed"] == str(seed)), None)
+
+
+def phases(figures: Figures) -> Any:
+    """Draw figure 13: CPU shares of the jobs that run, and whether two of them do, over time; four copies of QCRD."""
+    run_s = ex.RUNS_S[0]
+    rows = {
+        f"{name}: {ex.copies(run_s)}": row_of(figures, Where(ex.copies(run_s), ex.PAIRED, variant))
+        for name, variant in PHASES.items()
+    }
+    there = {title: row for title, row in rows.items() if row is not None and row.get("phase_start_s")}
+    if not there:
+        return None
+    figure, axes = grid(len(there), 1)
+    for axis, (title, row) in zip(axes, there.items(), strict=True):
+        for key, label, colour in (
+            ("phase_row", "job of the row", LINES[2]),
+            ("phase_partner", "partner", LINES[1]),
+        ):
+            dots = [
+                (at, 100 * share) for at, share in zip(row["phase_start_s"], row[key], strict=True) if share is not None
+            ]
+            axis.plot(
+                [at for at, _ in dots], [share for _, share in dots], ".", color=colour, markersize=2, label=label
+            )
+        paired = [at for at, share in zip(row["phase_start_s"], row["phase_partner"], strict=True) if share is not None]
+        axis.plot(paired, [-5] * len(paired), "|", color=MARK, markersize=4, label="two jobs together")
+        axis.set_title(f"{title}: CPU share of a job while it may run [%]", fontsize=9)
+        axis.set_xlabel("seconds", fontsize=9)
+    legend(figure, axes[0])
+    return figure
+
+
+def scatter(figures: Figures) -> Any:
+    """Draw figure 3: predicted against real CPU shares of heterogeneous jobs; dots at 100 % are new jobs."""
+    row = row_of(figures, Where(ex.dynamic(ex.HETEROGENEOUS, "0.8"), ex.PAIRED))
+    if row is None or not row.get("prediction_dots"):
+        return None
+    figure, axes = grid(1, 2)
+    for axis, program in zip(axes, (ex.HETEROGENEOUS, ex.QCRD), strict=True):
+        found = row_of(figures, Where(ex.dynamic(program, "0.8"), ex.PAIRED))
+        dots = found["prediction_dots"] if found and found.get("prediction_dots") else []
+        axis.plot([100 * x for x, _ in dots], [100 * y for _, y in dots], ".", color=LINES[2], markersize=3)
+        axis.set_xlabel("predicted CPU share [%]", fontsize=9)
+        axis.set_title(f"{program}, load 0.8: real CPU share [%]", fontsize=9)
+    return figure
+
 
 COLOURS: Final = {ex.STRICT: "#8d99ae", ex.BEST: "#5fa8d3", ex.PAIRED: "#0b3954"}
 SHADES: Final = ("#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458")  # of sizes, grains and slots
