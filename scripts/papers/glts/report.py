@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
@@ -12,6 +12,7 @@ from scripts.papers.glts import published as printed
 from scripts.papers.glts.claims import HIGH_LOAD, claims, where_of_block, where_of_slack
 from scripts.papers.glts.measures import BOUNDS
 from scripts.papers.harm import harm_tables
+from scripts.papers.means import Columns, means_of, means_table, texts_of, titled
 from scripts.papers.saturation import Queue, saturation_table
 from scripts.papers.study import Size
 from scripts.tables import number, table_head, table_row
@@ -31,7 +32,7 @@ PHASES: Final[Mapping[str, str]] = {
     "core_utilisation": "whole run",
 }
 # By figure of groups: title, and what a stored value is multiplied by.
-OF_GROUPS: Final[Mapping[str, tuple[str, float]]] = {
+OF_GROUPS: Final[Columns] = {
     "groups_number": ("groups", 1),
     "groups_size": ("jobs a group", 1),
     "groups_jobs": ("jobs in groups", 1),
@@ -47,6 +48,12 @@ OF_GROUPS: Final[Mapping[str, tuple[str, float]]] = {
     "groups_low_load": ("alone, low load", 1),
     "groups_refused": ("groups refused", 1),
     "groups_given_up": ("jobs alone after that", 1),
+}
+LENGTHS: Final[Columns] = {
+    "offered_load": ("offered load", 1.0),
+    "last_submission_s": ("last submission [days]", 1 / 86_400),
+    "makespan_s": ("makespan [days]", 1 / 86_400),
+    "beyond_s": ("beyond the last submission [days]", 1 / 86_400),
 }
 PAIRS: Final = ("CST", "CSTWS")
 PERCENTILES: Final = ("mean", "p5", "p25", "p50", "p75", "p95")
@@ -73,84 +80,72 @@ def report(figures: Figures, size: Size) -> list[str]:
     return [*lines, *sections(figures, _PARTS)]
 
 
-# ---------------------------------------------------------------- tables
+# ---------------------------------------------------------------- kinds of tables
+
+Pair = tuple[tuple[str, ...], Where, Where]  # labels of a row, some runs, and those that they are held against
+Section = Callable[[Figures], list[str]]
+IN_GROUPS: Final[Columns] = {"groups_share": ("% in groups", 100.0)}
+ELIGIBLE: Final[Columns] = {"groups_share": ("% of eligible jobs in groups", 100.0)}
 
 
-def _table(
-    figures: Figures,
-    wheres: Mapping[tuple[str, ...], Where],
-    labels: Sequence[str],
-    columns: Mapping[str, tuple[str, float]],
-) -> list[str]:
-    """Return a table of means, a row for each of some runs; empty where none has run."""
-    rows = [
-        table_row(
-            (*names, str(figures.seeds(where))),
-            [interval_text(figures.mean(key, where), factor=factor) for key, (_, factor) in columns.items()],
-        )
-        for names, where in wheres.items()
-        if figures.seeds(where)
-    ]
-    return [*table_head((*labels, "seeds"), [title for title, _ in columns.values()]), *rows, ""] if rows else []
+def means(columns: Columns, names: Sequence[str] = ex.BASES, text: str = "") -> Section:
+    """Return a section with the means of some schedulers; its text stands also where none has run."""
+    cells = [Where(workload, name) for workload in ex.AARR for name in names]
+    return lambda figures: [*([text, ""] if text else []), *means_table(figures, columns, cells)]
 
 
-def _changes(
-    figures: Figures,
-    pairs: Sequence[tuple[tuple[str, ...], Where, Where]],
-    labels: Sequence[str],
-    extra: Mapping[str, tuple[str, float]] | None = None,
-) -> list[str]:
-    """Return a table of changes in percent, a row for each pair of runs, with means of the first one; empty where none has run."""
-    rows = []
-    for names, where, base in pairs:
-        first = figures.change("rr_600_all", where, base)
-        if first is not None:
-            cells = [percent_text(figures.change(key, where, base)) for key in GAINS]
-            cells += [
-                interval_text(figures.mean(key, where), factor=factor) for key, (_, factor) in (extra or {}).items()
-            ]
-            rows.append(table_row((*names, str(first.n)), cells))
-    titles = [*GAINS.values(), *(title for title, _ in (extra or {}).values())]
-    return [*table_head((*labels, "seeds"), titles), *rows, ""] if rows else []
+def changes(
+    texts: Sequence[str], labels: Sequence[str], pairs: Sequence[Pair], extra: Columns | None = None, needed: Any = None
+) -> Section:
+    """Return a section with changes in percent, a row for each pair of runs, with means of the first one; empty where none has run.
+
+    ``needed``: cells of which one must have run in place of any; of no cells: none must.
+    """
+    shown = extra or {}
+
+    def section(figures: Figures) -> list[str]:
+        rows = []
+        for names, where, base in pairs:
+            first = figures.change("rr_600_all", where, base)
+            if first is not None:
+                cells = [percent_text(figures.change(key, where, base)) for key in GAINS]
+                rows.append(table_row((*names, str(first.n)), [*cells, *means_of(figures, shown, where)]))
+        heads = [*GAINS.values(), *(title for title, _ in shown.values())]
+        there = bool(rows) if needed is None else not needed or any(map(figures.seeds, needed))
+        return [*texts, "", *titled("", (*labels, "seeds"), heads, rows)] if there else []
+
+    return section
 
 
-def _bases(names: Sequence[str]) -> dict[tuple[str, ...], Where]:
-    return {(workload, name): Where(workload, name) for workload in ex.AARR for name in names}
+def _to(names: Sequence[str], base: str, title: str = "{}") -> list[Pair]:
+    """Return schedulers held against another one at both workloads."""
+    return [((load, title.format(name)), Where(load, name), Where(load, base)) for load in ex.AARR for name in names]
 
 
-def against_space_sharing(figures: Figures) -> list[str]:
-    """Return what each scheduler changes against SSP."""
-    pairs = [
-        ((workload, name), Where(workload, name), Where(workload, ex.SSP)) for workload in ex.AARR for name in GROUPED
-    ]
-    return ["Change against SSP, %.", "", *_changes(figures, pairs, ("", ""))]
+def _gap(rival: str, gap: str) -> Pair:
+    variant = ex.BASE if gap == ex.GAP else f"gap-{gap}"
+    return (rival, gap), Where("W1", ex.GLTS, variant), Where("W1", rival, variant)
 
 
-def all_against_one(figures: Figures) -> list[str]:
-    """Return what the number of tries alone changes."""
-    pairs = [((workload, ex.GLTS), Where(workload, ex.GLTS), Where(workload, ex.ONE)) for workload in ex.AARR]
-    found = _changes(figures, pairs, ("", ""), {"groups_share": ("% of eligible jobs in groups", 100.0)})
-    return [f"Change of {ex.GLTS} against {ex.ONE}, %: same jobs, same search.", "", *found] if found else []
+def _readings() -> list[Pair]:
+    """Return what other readings of the paper do: to a scheduler, and to what it gains over SSP."""
+    pairs: list[Pair] = []
+    for name, variant in ex.READINGS.items():
+        for workload in variant.workloads:
+            for scheduler in variant.policies:
+                where, title = Where(workload, scheduler, name), f"{scheduler}, {name}"
+                pairs.append(((workload, title, scheduler), where, Where(workload, scheduler)))
+                if scheduler in PAIRS:
+                    pairs.append(((workload, ex.GLTS, title), Where(workload, ex.GLTS), where))
+                if scheduler != ex.SSP:
+                    other = ex.space_sharing(where)
+                    pairs.append(
+                        ((workload, title, ex.SSP if other.variant is None else f"{ex.SSP}, {name}"), where, other)
+                    )
+    return pairs
 
 
-def searches(figures: Figures) -> list[str]:
-    """Return how GLTS is against the other searches."""
-    pairs = [
-        ((workload, f"{ex.GLTS} against {name}"), Where(workload, ex.GLTS), Where(workload, name))
-        for workload in ex.AARR
-        for name in ex.SCHEDULERS
-        if name != ex.GLTS
-    ]
-    found = _changes(figures, pairs, ("", ""))
-    return ["Change against another search, %.", "", *found] if found else []
-
-
-def absolute(figures: Figures) -> list[str]:
-    """Return the relative responses of all schedulers, and the mean response."""
-    columns = {"rr_60_short": "short, 60 s", "rr_600_short": "short, 600 s", **RR}
-    wanted = {key: (title, 1.0) for key, title in columns.items()} | {"response_all_s": ("response [h]", 1 / 3600)}
-    told = ", ".join(f"{value:g} ({name})" for name, value in printed.SSP_W2.items())
-    return [f"The paper prints SSP's RR at W2: {told}.", "", *_table(figures, _bases(ex.BASES), ("", ""), wanted)]
+# ---------------------------------------------------------------- tables of their own
 
 
 def short_jobs(figures: Figures) -> list[str]:
@@ -172,46 +167,20 @@ def short_jobs(figures: Figures) -> list[str]:
     return [*lines, ""]
 
 
-def utilisation(figures: Figures) -> list[str]:
-    """Return core utilisation in high-load phases."""
-    columns = {key: (title, 100.0) for key, title in PHASES.items()}
-    columns[f"{HIGH_LOAD}_s"] = ("medium or long waits [days]", 1 / DAY_S)
-    text = "In percent of all cores, while 12 jobs or more of a class wait; and how long that is."
-    return [text, "", *_table(figures, _bases(ex.BASES), ("", ""), columns)]
-
-
-def groups(figures: Figures) -> list[str]:
-    """Return what groups there are."""
-    text = (
-        "Eligible are medium and long jobs. Candidates are those that passed step 1 in searches that ended in a group. Case 1: all"
-        " were waiting; 2: the primary was waiting, others ran; 3: the primary ran. Refused: for fairness, or for a promise."
-    )
-    return [text, "", *_table(figures, _bases(GROUPED), ("", ""), OF_GROUPS)]
-
-
 def delays(figures: Figures) -> list[str]:
     """Return how response / expected response is distributed."""
     lines: list[str] = []
     for name in ("medium", "long"):
-        columns = {f"delay_{name}_{key}": (key, 1.0) for key in PERCENTILES}
-        found = _table(figures, _bases(GROUPED), ("", ""), columns)
+        found = means({f"delay_{name}_{key}": (key, 1.0) for key in PERCENTILES}, GROUPED)(figures)
         lines += [f"### {name.capitalize()} jobs", "", *found] if found else []
     return lines
 
 
-WAITING: Final = Queue("waiting_first_half", "waiting_second_half", unit="jobs that wait")
-
-
 def saturation(figures: Figures) -> list[str]:
     """Return what tells whether schedulers keep up: makespan and length of the queue."""
-    columns = {
-        "offered_load": ("offered load", 1.0),
-        "last_submission_s": ("last submission [days]", 1 / DAY_S),
-        "makespan_s": ("makespan [days]", 1 / DAY_S),
-        "beyond_s": ("beyond the last submission [days]", 1 / DAY_S),
-    }
     cells = [Where(workload, name) for workload in ex.AARR for name in ex.BASES]
-    return [*_table(figures, _bases(ex.BASES), ("", ""), columns), *saturation_table(figures, cells, WAITING)]
+    waiting = Queue("waiting_first_half", "waiting_second_half", unit="jobs that wait")
+    return [*means(LENGTHS)(figures), *saturation_table(figures, cells, waiting)]
 
 
 def workload_table(figures: Figures) -> list[str]:
@@ -242,13 +211,11 @@ def plain(figures: Figures) -> list[str]:
         for name, where in others.items()
         if figures.seeds(where)
     ]
-    if not rows:
-        return []
     text = (
         "Change of SSP at W1, %, against other ways to run the same jobs: EASY on the same nodes without slices, first come first"
         " served or short before medium before long jobs; and against SSP with one process a node on jobs as the model draws them."
     )
-    return [text, "", *table_head(("SSP against", "seeds"), [*columns.values()]), *rows, ""]
+    return titled(text, ("SSP against", "seeds"), [*columns.values()], rows)
 
 
 def harm(figures: Figures) -> list[str]:
@@ -259,115 +226,57 @@ def harm(figures: Figures) -> list[str]:
     return harm_tables(figures, ex.SSP, cells, [Where(workload, ex.GLTS) for workload in ex.AARR])
 
 
-# ---------------------------------------------------------------- experiments
+# ---------------------------------------------------------------- the page
 
-
-def blocks(figures: Figures) -> list[str]:
-    """Return figure 8: relative responses by size of blocks, against the same search with blocks of 16."""
-    pairs = [
-        ((name, str(size)), where_of_block(size, name), where_of_block(ex.BLOCK, name))
-        for name in ex.IN_BLOCKS
-        for size in ex.BLOCKS
-        if size != ex.BLOCK
-    ]
-    found = _changes(figures, pairs, ("W2", "block"))
-    return [f"Change against blocks of {ex.BLOCK}, %.", "", *found] if found else []
-
-
-def slacks(figures: Figures) -> list[str]:
-    """Return figure 9: relative responses by slack factor, against 1.5."""
-    pairs = [
-        ((factor,), where_of_slack(factor), where_of_slack(ex.SLACK)) for factor in ex.SLACKS if factor != ex.SLACK
-    ]
-    extra = {
-        "groups_share": ("% in groups", 100.0),
-        "groups_refused": ("groups refused", 1.0),
-        "delay_medium_p95": ("medium, R/R_est p95", 1.0),
-        "delay_long_p95": ("long, R/R_est p95", 1.0),
-    }
-    found = _changes(figures, pairs, ("W1, GLTS, slack",), extra)
-    return [f"Change against a slack factor of {ex.SLACK}, %; `none` refuses nothing.", "", *found] if found else []
-
-
-def loads(figures: Figures) -> list[str]:
-    """Return how the changes depend on the load."""
-    pairs = []
-    for rival in (ex.SSP, "CST"):
-        for gap in ex.GAPS:
-            variant = ex.BASE if gap == ex.GAP else f"gap-{gap}"
-            pairs.append(((rival, gap), Where("W1", ex.GLTS, variant), Where("W1", rival, variant)))
-    found = _changes(figures, pairs, ("W1, GLTS against", "gaps"), {"offered_load": ("offered load", 1.0)})
-    there = any(figures.seeds(Where("W1", ex.SSP, f"gap-{gap}")) for gap in ex.GAPS)
-    return ["All gaps between arrivals multiplied; changes in %.", "", *found] if there else []
-
-
-def readings(figures: Figures) -> list[str]:
-    """Return what other readings of the paper do: to a scheduler, and to what it gains over SSP."""
-    pairs = []
-    for name, variant in ex.READINGS.items():
-        for workload in variant.workloads:
-            for scheduler in variant.policies:
-                where, base = Where(workload, scheduler, name), Where(workload, scheduler)
-                pairs.append(((workload, f"{scheduler}, {name}", scheduler), where, base))
-                if scheduler in PAIRS:
-                    pairs.append(((workload, ex.GLTS, f"{scheduler}, {name}"), Where(workload, ex.GLTS), where))
-                if scheduler != ex.SSP:
-                    other = ex.space_sharing(where)
-                    title = ex.SSP if other.variant is None else f"{ex.SSP}, {name}"
-                    pairs.append(((workload, f"{scheduler}, {name}", title), where, other))
-    found = _changes(figures, pairs, ("", "", "against"), {"groups_share": ("% in groups", 100.0)})
-    return [*_texts(ex.READINGS), "", *found] if found else []
-
-
-def orders(figures: Figures) -> list[str]:
-    """Return what the two orders do that the paper names as alternatives."""
-    pairs = [
-        ((workload, f"{ex.GLTS}, {name}"), Where(workload, ex.GLTS, name), Where(workload, ex.GLTS))
-        for name, variant in ex.ORDERS.items()
-        for workload in variant.workloads
-    ]
-    found = _changes(figures, pairs, ("", ""), {"groups_share": ("% in groups", 100.0)})
-    return [*_texts(ex.ORDERS), "", f"Change against {ex.GLTS}, %.", "", *found] if found else []
-
-
-def _texts(variants: Mapping[str, ex.Variant]) -> list[str]:
-    return [f"- **{name}**: {variant.text}." for name, variant in variants.items()]
-
-
-def knowledge(figures: Figures) -> list[str]:
-    """Return what is left of the gain where the scheduler knows less."""
-    pairs = [
-        (
-            (workload, ex.GLTS, belief),
-            Where(workload, ex.GLTS, None, belief),
-            Where(workload, ex.SSP, None, belief),
-        )
-        for workload in ex.AARR
-        for belief in ex.BELIEFS
-    ]
-    there = any(figures.seeds(Where("W1", ex.SSP, None, belief)) for belief in ex.BELIEFS if belief != ex.EXACT)
-    texts = [f"- **{name}**: the scheduler knows {text}." for name, (text, _) in ex.BELIEFS.items()]
-    found = _changes(figures, pairs, ("", "", "knows"), {"groups_share": ("% in groups", 100.0)})
-    return [*texts, "", "Change against SSP with the same knowledge, %.", "", *found] if there else []
-
-
-_PARTS: Final = {
-    "GLTS against the others": against_space_sharing,
-    "Searches": searches,
-    "One try and all": all_against_one,
-    "In absolute terms": absolute,
+_SLACK: Final[Columns] = {
+    "groups_share": ("% in groups", 100.0),
+    "groups_refused": ("groups refused", 1.0),
+    "delay_medium_p95": ("medium, R/R_est p95", 1.0),
+    "delay_long_p95": ("long, R/R_est p95", 1.0),
+}
+_PRINTED = ", ".join(f"{value:g} ({name})" for name, value in printed.SSP_W2.items())
+# fmt: off
+_PARTS: Final[Mapping[str, Section]] = {
+    "GLTS against the others": changes(["Change against SSP, %."], ("", ""), _to(GROUPED, ex.SSP), needed=()),
+    "Searches": changes(["Change against another search, %."], ("", ""),
+        [((load, f"{ex.GLTS} against {name}"), Where(load, ex.GLTS), Where(load, name)) for load in ex.AARR for name in ex.SCHEDULERS
+        if name != ex.GLTS]),
+    "One try and all": changes([f"Change of {ex.GLTS} against {ex.ONE}, %: same jobs, same search."], ("", ""),
+        _to([ex.GLTS], ex.ONE), ELIGIBLE),
+    "In absolute terms": means({**{key: (title, 1.0) for key, title in {"rr_60_short": "short, 60 s", "rr_600_short": "short, 600 s",
+        **RR}.items()}, "response_all_s": ("response [h]", 1 / 3600)}, text=f"The paper prints SSP's RR at W2: {_PRINTED}."),
     "What short jobs count": short_jobs,
-    "Core utilisation": utilisation,
-    "Groups": groups,
+    "Core utilisation": means({**{key: (title, 100.0) for key, title in PHASES.items()},
+        f"{HIGH_LOAD}_s": ("medium or long waits [days]", 1 / DAY_S)},
+        text="In percent of all cores, while 12 jobs or more of a class wait; and how long that is."),
+    "Groups": means(
+        OF_GROUPS,
+        GROUPED,
+        "Eligible are medium and long jobs. Candidates are those that passed step 1 in searches that ended in a group. Case 1: all"
+        " were waiting; 2: the primary was waiting, others ran; 3: the primary ran. Refused: for fairness, or for a promise.",
+    ),
     "Response against the one expected": delays,
     "Which schedulers keep up": saturation,
     "Who is worse off": harm,
     "Workload": workload_table,
     "Slices and growth": plain,
-    "Figure 8: size of blocks": blocks,
-    "Figure 9: slack factor": slacks,
-    "Orders that the paper names": orders,
-    "Load": loads,
-    "Other readings": readings,
-    "What the scheduler knew, varied": knowledge,
+    "Figure 8: size of blocks": changes([f"Change against blocks of {ex.BLOCK}, %."], ("W2", "block"),
+        [((name, str(size)), where_of_block(size, name), where_of_block(ex.BLOCK, name)) for name in ex.IN_BLOCKS
+        for size in ex.BLOCKS if size != ex.BLOCK]),
+    "Figure 9: slack factor": changes([f"Change against a slack factor of {ex.SLACK}, %; `none` refuses nothing."],
+        ("W1, GLTS, slack",), [((each,), where_of_slack(each), where_of_slack(ex.SLACK)) for each in ex.SLACKS if each != ex.SLACK],
+        _SLACK),
+    "Orders that the paper names": changes([*texts_of({name: variant.text for name, variant in ex.ORDERS.items()}), "",
+        f"Change against {ex.GLTS}, %."], ("", ""), [((load, f"{ex.GLTS}, {name}"), Where(load, ex.GLTS, name), Where(load, ex.GLTS))
+        for name, variant in ex.ORDERS.items() for load in variant.workloads], IN_GROUPS),
+    "Load": changes(["All gaps between arrivals multiplied; changes in %."], ("W1, GLTS against", "gaps"),
+        [_gap(rival, gap) for rival in (ex.SSP, "CST") for gap in ex.GAPS], {"offered_load": ("offered load", 1.0)},
+        [Where("W1", ex.SSP, f"gap-{gap}") for gap in ex.GAPS]),
+    "Other readings": changes(texts_of({name: variant.text for name, variant in ex.READINGS.items()}), ("", "", "against"),
+        _readings(), IN_GROUPS),
+    "What the scheduler knew, varied": changes([*texts_of({name: f"the scheduler knows {text}"
+        for name, (text, _) in ex.BELIEFS.items()}), "", "Change against SSP with the same knowledge, %."], ("", "", "knows"),
+        [((load, ex.GLTS, belief), *(Where(load, name, None, belief) for name in (ex.GLTS, ex.SSP))) for load in ex.AARR
+        for belief in ex.BELIEFS], IN_GROUPS, [Where("W1", ex.SSP, None, belief) for belief in ex.BELIEFS if belief != ex.EXACT]),
 }
+# fmt: on
