@@ -12,12 +12,12 @@ from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims import OF_CLASSES, SECTIONS, SIX, cell_of, claims, formula_error, speed_up
 from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
 from scripts.papers.harm import harm_tables
-from scripts.papers.means import means_table
+from scripts.papers.means import means_table, titled
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
-from cosched_emulator.statistics.intervals import Interval, interval_of
+from cosched_emulator.statistics.intervals import interval_of
 
 # Number, what the paper has, what the emulated nodes have.
 CONDITIONS: Final = (
@@ -73,12 +73,12 @@ GAPS: Final = (
 
 def conditions_table() -> list[str]:
     """Return the table of conditions."""
-    return [*table_head(("", "the paper", "here")), *(table_row(row, []) for row in CONDITIONS), ""]
+    return titled("", ("", "the paper", "here"), (), [table_row(row, []) for row in CONDITIONS])
 
 
 def gaps_table() -> list[str]:
     """Return the table of gaps."""
-    return [*table_head(("", "open in the paper", "done here")), *(table_row(row, []) for row in GAPS), ""]
+    return titled("", ("", "open in the paper", "done here"), (), [table_row(row, []) for row in GAPS])
 
 
 MAIN: Final[Mapping[str, tuple[str, float]]] = {
@@ -114,10 +114,13 @@ def main_table(figures: Figures, workload: str) -> list[str]:
     """Return responses, waits, execution and utilisation of all policies that have run."""
     names = [ex.cell(name, queue, at) for queue in (ex.SKIP, ex.STRICT) for at in ex.PLACEMENTS for name in ex.DRIVEN]
     names += [ex.cell(name, queue) for name in (ex.GANG, ex.BATCH) for queue in ex.QUEUES]
-    found = means_table(figures, MAIN, [Where(workload, name) for name in names])
-    return (
-        [f"{ex.EXPERIMENTS[workload][0].upper()}{ex.EXPERIMENTS[workload][1:]}. {known()}", "", *found] if found else []
-    )
+    text = f"{told_of(workload)}. {known()}"
+    return means_table(figures, MAIN, [Where(workload, name) for name in names], text=text)
+
+
+def told_of(workload: str) -> str:
+    """Return what an experiment is, as the begin of a sentence."""
+    return f"{ex.EXPERIMENTS[workload][0].upper()}{ex.EXPERIMENTS[workload][1:]}"
 
 
 def ratios(figures: Figures, workload: str) -> list[str]:
@@ -125,24 +128,15 @@ def ratios(figures: Figures, workload: str) -> list[str]:
     rows = []
     for reading in (ex.MIXED, ex.ALL_SKIP, ex.ALL_STRICT):
         base = cell_of(workload, ex.HYBRID, reading)
-        driven = ex.DRIVEN if reading is ex.MIXED else ex.STRICT_POLICIES if reading is ex.ALL_STRICT else ()
-        others = [(name, at) for at in ex.PLACEMENTS for name in driven if (name, at) != (ex.HYBRID, ex.PACKED)]
-        others += [(name, ex.PACKED) for name in (ex.GANG, ex.BATCH)]
-        for name, at in others:
-            where = cell_of(workload, name, reading, at)
-            found = {
-                key: figures.ratio(key, base, where) for key in (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)
-            }
-            if any(found.values()) and (reading is not ex.ALL_SKIP or name == ex.BATCH):
-                seeds = max(each.n for each in found.values() if each is not None)
-                rows.append(
-                    table_row(
-                        (f"{base.policy} / {where.policy}", str(seeds)),
-                        [interval_text(each) for each in found.values()],
-                    )
-                )
-    head = table_head(("", "seeds"), ["response", "execution", "T", "busy time", "energy"])
-    return [*head, *rows, ""] if rows else []
+        names = {ex.MIXED: ex.DRIVEN, ex.ALL_STRICT: ex.STRICT_POLICIES, ex.ALL_SKIP: ()}[reading]
+        others = [(name, at) for at in ex.PLACEMENTS for name in names if (name, at) != (ex.HYBRID, ex.PACKED)]
+        others += [(name, ex.PACKED) for name in ((ex.GANG, ex.BATCH) if names else (ex.BATCH,))]
+        for where in [cell_of(workload, name, reading, at) for name, at in others]:
+            found = [figures.ratio(key, base, where) for key in (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)]
+            if any(found):
+                seeds = str(max(each.n for each in found if each is not None))
+                rows.append(table_row((f"{base.policy} / {where.policy}", seeds), [*map(interval_text, found)]))
+    return titled("", ("", "seeds"), ["response", "execution", "T", "busy time", "energy"], rows)
 
 
 # ---------------------------------------------------------------- tables 3 and 4
@@ -189,26 +183,20 @@ def _energy_row(figures: Figures, where: Where, row: printed.Row) -> str | None:
     high = where.workload == ex.HIGH
     against = figures.ratio(ex.RUN, where, Where(ex.HIGH if high else ex.AWARE, ex.cell(ex.BATCH, ex.STRICT)))
     batch_row = printed.TABLE_3[ex.BATCH, ""] if high else printed.TABLE_4[ex.BATCH, True]
-    cells = [
-        number(row.busy_mj),
-        interval_text(figures.mean(ex.ENERGY_BUSY, where), factor=ex.MJ),
-        number(row.idle_mj),
-        interval_text(figures.mean(ex.ENERGY_IDLE, where), factor=ex.MJ),
-        number(row.utilisation),
-        interval_text(figures.mean(ex.UTILISATION, where), factor=100.0),
-        number(row.run_s),
-        interval_text(figures.mean(ex.RUN, where)),
+    theirs = [
+        *map(number, (row.busy_mj, row.idle_mj, row.utilisation, row.run_s)),
         f"{row.run_s / batch_row.run_s:.2f}",
-        interval_text(against),
     ]
+    columns = {ex.ENERGY_BUSY: ex.MJ, ex.ENERGY_IDLE: ex.MJ, ex.UTILISATION: 100.0, ex.RUN: 1.0}
+    ours = [interval_text(figures.mean(key, where), factor=factor) for key, factor in columns.items()]
+    cells = [text for pair in zip(theirs, [*ours, interval_text(against)], strict=True) for text in pair]
     return table_row((where.workload, where.policy, str(figures.seeds(where))), cells)
 
 
 def _energy_table(rows: Sequence[str | None]) -> list[str]:
-    found = [row for row in rows if row is not None]
     titles = ("busy MJ", "idle MJ", "U %", "T [s]", "T / batch strict")
-    head = table_head(("", "", "seeds"), [text for title in titles for text in (f"{title}, published", "measured")])
-    return [f"{known()}", "", *head, *found, ""] if found else []
+    heads = [text for title in titles for text in (f"{title}, published", "measured")]
+    return titled(known(), ("", "", "seeds"), heads, [row for row in rows if row is not None])
 
 
 def formula_table() -> list[str]:
@@ -232,55 +220,43 @@ def formula_table() -> list[str]:
 def copies_table(figures: Figures) -> list[str]:
     """Return figure 6: mean execution of three copies over three times that alone, by program and policy."""
     rows = []
-    names = (*ex.DRIVEN, ex.GANG)
     for program in ex.PROGRAMS:
-        cells = [cell_of(ex.copies(program), name) for name in names]
-        if any(figures.seeds(where) for where in cells):
-            seeds = max(figures.seeds(where) for where in cells)
-            rows.append(
-                table_row((program, str(seeds)), [interval_text(figures.mean(ex.STRETCH, where)) for where in cells])
-            )
+        cells = [cell_of(ex.copies(program), name) for name in SIX]
+        seeds = max(map(figures.seeds, cells))
+        if seeds:
+            means = [interval_text(figures.mean(ex.STRETCH, where)) for where in cells]
+            rows.append(table_row((program, str(seeds)), means))
     text = (
         "Mean execution time of three copies of a program, class C, on all 16 nodes, over three times that alone: 1 is"
         " perfect sharing. All start together, so no queue and no estimate matters."
     )
-    return [text, "", *table_head(("", "seeds"), names), *rows, ""] if rows else []
+    return titled(text, ("", "seeds"), SIX, rows)
 
 
 def memory_table(figures: Figures) -> list[str]:
     """Return figure 7: responses with and without knowledge of memory, and the speed-ups."""
     rows = []
     for name in (*SIX, ex.BATCH):
-        where = cell_of(ex.AWARE, ex.BATCH) if name == ex.BATCH else cell_of(ex.AWARE, name)
-        if not figures.seeds(where):
-            continue
-        unaware = None if name == ex.BATCH else figures.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name))
-        speeds = [
-            None if name == ex.BATCH else interval_of(dict(speed_up(figures, key, name)))
-            for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)
-        ]
-        cells = [interval_text(unaware), interval_text(figures.mean(ex.RESPONSE, where)), *map(interval_text, speeds)]
-        rows.append(table_row((where.policy, str(figures.seeds(where))), cells))
-    head = table_head(
-        ("", "seeds"), ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
-    )
-    return [f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {known()}", "", *head, *rows, ""] if rows else []
+        where = cell_of(ex.AWARE, name)
+        if figures.seeds(where):
+            found = [figures.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)), figures.mean(ex.RESPONSE, where)]
+            found += [interval_of(dict(speed_up(figures, key, name))) for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)]
+            rows.append(table_row((where.policy, str(figures.seeds(where))), [*map(interval_text, found)]))
+    heads = ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
+    return titled(f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {known()}", ("", "seeds"), heads, rows)
 
 
 def energy_table(figures: Figures) -> list[str]:
     """Return figure 8: total energy by class."""
+    columns = {
+        ex.ENERGY: ("total energy [MJ]", ex.MJ),
+        ex.RUN: ("T [s]", 1.0),
+        ex.UTILISATION: ("U %", 100.0),
+        ex.LOAD: ("offered load", 1.0),
+    }
     workloads = [*map(ex.of_class, ex.CLASSES), ex.LONG]
-    found = means_table(
-        figures,
-        {
-            ex.ENERGY: ("total energy [MJ]", ex.MJ),
-            ex.RUN: ("T [s]", 1.0),
-            ex.UTILISATION: ("U %", 100.0),
-            ex.LOAD: ("offered load", 1.0),
-        },
-        [cell_of(workload, name) for workload in workloads for name in OF_CLASSES],
-    )
-    return [known(), "", *found] if found else []
+    cells = [cell_of(workload, name) for workload in workloads for name in OF_CLASSES]
+    return means_table(figures, columns, cells, text=known())
 
 
 # ---------------------------------------------------------------- full nodes
@@ -290,47 +266,39 @@ def full_table(figures: Figures) -> list[str]:
     """Return the work done on full nodes: the same configurations under all policies."""
     columns = {ex.THROUGHPUT: ("work done, alone = 1", 1.0), ex.RESIDENTS: ("processes on a node", 1.0), **MECHANISM}
     cells = [Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS for name in ex.DRIVEN]
-    found = means_table(figures, columns, cells)
+    text = f"{told_of(ex.FULL)}: each seed is one configuration, the same for all policies."
+    found = means_table(figures, columns, cells, text=text)
     rows = []
     for at in ex.PLACEMENTS:
-        for name in ex.DRIVEN:
+        for name in [each for each in ex.DRIVEN if each != ex.HYBRID]:
             pair = [Where(ex.FULL, ex.cell(each, ex.SKIP, at)) for each in (ex.HYBRID, name)]
-            by_seed = figures.ratios(ex.THROUGHPUT, *pair)
             change = figures.change(ex.THROUGHPUT, *pair)
-            if name != ex.HYBRID and change is not None:
-                more = sum(value > 1 for value in by_seed.values())
-                rows.append(table_row((f"HYBRID / {name}, {at}",), [percent_text(change), f"{more} of {len(by_seed)}"]))
-    packing = [
-        table_row((f"{name}, P / NP",), [percent_text(_packing(figures, name)), NOTHING])
-        for name in ex.DRIVEN
-        if _packing(figures, name) is not None
-    ]
+            if change is not None:
+                more = [ratio > 1 for ratio in figures.ratios(ex.THROUGHPUT, *pair).values()]
+                told = [percent_text(change), f"{sum(more)} of {len(more)}"]
+                rows.append(table_row((f"HYBRID / {name}, {at}",), told))
+    for name in ex.DRIVEN:
+        pair = [Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS]
+        change = figures.change(ex.THROUGHPUT, *pair)
+        if change is not None:
+            rows.append(table_row((f"{name}, P / NP",), [percent_text(change), NOTHING]))
     head = table_head(("",), ["change of work done, %", "configurations in which it is more"])
-    told = ex.EXPERIMENTS[ex.FULL]
-    text = f"{told[0].upper()}{told[1:]}: each seed is one configuration, the same for all policies."
-    return [text, "", *found, *head, *rows, *packing, ""] if found else []
-
-
-def _packing(figures: Figures, name: str) -> Interval | None:
-    return figures.change(ex.THROUGHPUT, *(Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS))
+    return [*found, *head, *rows, ""] if found else []
 
 
 def sensitivity(figures: Figures) -> list[str]:
     """Return the work done on full nodes with one setting changed."""
+    changed = {name: variant for name, variant in ex.VARIANTS.items() if variant.workload == ex.FULL}
+    settings = [(None, "as it is", ex.DRIVEN), *((name, each.text, each.policies) for name, each in changed.items())]
     rows = []
-    for name, variant in ex.VARIANTS.items():
-        cells = {policy: Where(ex.FULL, ex.cell(policy, ex.SKIP), name) for policy in variant.policies}
-        if variant.workload == ex.FULL and any(map(figures.seeds, cells.values())):
-            found = [figures.mean(ex.THROUGHPUT, cells[policy]) if policy in cells else None for policy in ex.DRIVEN]
-            seeds = max(map(figures.seeds, cells.values()))
-            rows.append(table_row((variant.text, str(seeds)), [*map(interval_text, found)]))
-    base = [figures.mean(ex.THROUGHPUT, Where(ex.FULL, ex.cell(policy, ex.SKIP))) for policy in ex.DRIVEN]
-    if not rows:
-        return []
-    seeds = max(each.n for each in base if each is not None) if any(base) else 0
-    first = table_row(("as it is", str(seeds)), [*map(interval_text, base)])
+    for name, text, policies in settings:
+        cells = {policy: Where(ex.FULL, ex.cell(policy, ex.SKIP), name) for policy in policies}
+        seeds = max(map(figures.seeds, cells.values()))
+        if seeds or name is None:
+            means = [figures.mean(ex.THROUGHPUT, cells[policy]) if policy in cells else None for policy in ex.DRIVEN]
+            rows.append(table_row((text, str(seeds)), [*map(interval_text, means)]))
     text = "Work done on full nodes, alone = 1, packed; one setting is changed at a time."
-    return [text, "", *table_head(("", "seeds"), ex.DRIVEN), first, *rows, ""]
+    return titled(text, ("", "seeds"), ex.DRIVEN, rows if len(rows) > 1 else [])
 
 
 def mechanism_table(figures: Figures, workload: str) -> list[str]:
@@ -346,19 +314,14 @@ def interrupts_table(figures: Figures) -> list[str]:
 
 def own_table(figures: Figures, workloads: Sequence[str]) -> list[str]:
     """Return experiments that the paper does not have."""
-    names = [cell_of(ex.HIGH, name).policy for name in (*ex.DRIVEN, ex.GANG)] + [
+    names = [cell_of(ex.HIGH, name).policy for name in SIX] + [
         ex.cell(ex.BATCH, queue) for queue in (ex.STRICT, ex.EASY)
     ]
     cells = [Where(workload, name) for workload in workloads for name in names]
-    cells += [
-        cell_of(ex.HIGH, name)._replace(variant=variant)
-        for variant, item in ex.VARIANTS.items()
-        if item.workload == ex.HIGH
-        for name in item.policies
-    ]
+    of_high = {variant: item for variant, item in ex.VARIANTS.items() if item.workload == ex.HIGH}
+    cells += [cell_of(ex.HIGH, name, variant=variant) for variant, item in of_high.items() for name in item.policies]
     found = means_table(figures, {**MAIN, ex.ENERGY: ("energy [MJ]", ex.MJ)}, cells)
-    texts = [f"- {workload}: {ex.EXPERIMENTS[workload]}." for workload in workloads]
-    return [*texts, "", *found] if found else []
+    return [*(f"- {workload}: {ex.EXPERIMENTS[workload]}." for workload in workloads), "", *found] if found else []
 
 
 OWN: Final = (*map(ex.fewer, ex.FEWER), ex.HIGH, ex.AWARE_100, ex.USELESS, ex.WIDE)

@@ -276,7 +276,7 @@ _PARTS: Final[Mapping[str, Section]] = {
         _readings(), IN_GROUPS),
     "What the scheduler knew, varied": changes([*texts_of({name: f"the scheduler knows {text}"
         for name, (text, _) in ex.BELIEFS.items()}), "", "Change against SSP with the same knowledge, %."], ("", "", "knows"),
-        [((load, ex.GLTS, belief), *(Where(load, name, None, belief) for name in (ex.GLTS, ex.SSP))) for load in ex.AARR
+        [((load, ex.GLTS, belief), Where(load, ex.GLTS, None, belief), Where(load, ex.SSP, None, belief)) for load in ex.AARR
         for belief in ex.BELIEFS], IN_GROUPS, [Where("W1", ex.SSP, None, belief) for belief in ex.BELIEFS if belief != ex.EXACT]),
 }
 # fmt: on

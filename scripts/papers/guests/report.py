@@ -12,10 +12,11 @@ from scripts.papers.guests import experiment as ex
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, WORKS, claims
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc.experiment import EXACT
+from scripts.papers.means import titled
 from scripts.papers.pictures import Point, bars, draw_all, grid, legend, point_of
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
-from scripts.tables import table_head, table_row
+from scripts.tables import table_row
 
 SHOWN: Final = {
     RESPONSE: "mean response",
@@ -53,9 +54,7 @@ def report(figures: Figures, size: Size) -> list[str]:
         " of measured co-runs."
         " Not all seeds have run everywhere: each row says how many.",
         "",
-        *table_head(("policy", "preset", "what it is"), ()),
-        *rows,
-        "",
+        *titled("", ("policy", "preset", "what it is"), (), rows),
         *sections(figures, parts),
     ]
 
@@ -64,7 +63,6 @@ def _policies(figures: Figures) -> list[str]:
     cells = [Where(work, name) for work in WORKS for name in ex.MAIN]
     cells += [Where(work, ex.GUESTS, belief=belief) for work in WORKS for belief in ex.OPTED.values()]
     cells.sort(key=lambda cell: WORKS.index(cell.workload))
-    text = f"Each figure over that of {ex.EASY}, paired by seed; of {ex.EASY} itself in seconds."
     rows = []
     for where in cells:
         base = Where(where.workload, ex.EASY)
@@ -72,13 +70,11 @@ def _policies(figures: Figures) -> list[str]:
             plain = where.policy == ex.EASY
             found = [figures.mean(key, where) if plain else figures.ratio(key, where, base) for key in SHOWN]
             shared = interval_text(figures.mean("node_sharing", where), factor=100.0)
-            labels = (where.workload, _name(where), str(figures.seeds(where)))
+            name = where.policy if where.belief in (None, EXACT) else f"{where.policy}, {where.belief}"
+            labels = (where.workload, name, str(figures.seeds(where)))
             rows.append(table_row(labels, [*map(interval_text, found), shared]))
-    return [text, "", *table_head(("", "", "seeds"), [*SHOWN.values(), "shared [%]"]), *rows, ""] if rows else []
-
-
-def _name(where: Where) -> str:
-    return where.policy if where.belief in (None, EXACT) else f"{where.policy}, {where.belief}"
+    text = f"Each figure over that of {ex.EASY}, paired by seed; of {ex.EASY} itself in seconds."
+    return titled(text, ("", "", "seeds"), [*SHOWN.values(), "shared [%]"], rows)
 
 
 def _who_pays(figures: Figures) -> list[str]:
@@ -96,7 +92,7 @@ def _who_pays(figures: Figures) -> list[str]:
         " in is drawn: by user, of jobs of the model by job."
     )
     heads = ["opted in, response", "others, response", "opted in, time on nodes", "others, time on nodes"]
-    return [text, "", *table_head(("", "", "seeds"), heads), *rows, ""] if rows else []
+    return titled(text, ("", "", "seeds"), heads, rows)
 
 
 def _beliefs(figures: Figures) -> list[str]:
@@ -123,7 +119,7 @@ def _beliefs(figures: Figures) -> list[str]:
         " what it"
         f" does not use. *{ex.UNKNOWN}*: no pair is known at first."
     )
-    return [text, "", *table_head(("", "", "", "seeds"), [*SHOWN.values()]), *rows, ""] if rows else []
+    return titled(text, ("", "", "", "seeds"), [*SHOWN.values()], rows)
 
 
 def _harm(figures: Figures) -> list[str]:

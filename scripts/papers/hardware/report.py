@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.claims import VERDICTS, claims_table
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
 from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.bound import best_pair
 from scripts.papers.hardware.claims import MAKESPAN, claims
@@ -16,6 +16,7 @@ from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup
 from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import nas_table, node_table
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
+from scripts.papers.means import means_of
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
@@ -61,10 +62,6 @@ def file_of(figures: Figures, workload: str) -> Path | None:
 
 def elise(figures: Figures) -> list[str]:
     """Return the ELiSE paper's Table 2, published beside measured."""
-    head = table_head(
-        ("mean speedup", "applications"),
-        ("published", ex.ELISE, "four orders", ex.CO_EXECUTION, "four orders", "least possible"),
-    )
     rows = []
     for workload, (mean, published) in zip(ex.MARCONI, TABLE_2.items(), strict=True):
         if not figures.seeds(Where(workload, ex.EASY)):
@@ -83,7 +80,16 @@ def elise(figures: Figures) -> list[str]:
         " Means over draws of the jobs; *four orders*: the jobs of the first draw in four other orders, smallest and largest change."
         " *Least possible*: what no order and no choice of pairs can exceed, below."
     )
-    return [text, "", *head, *rows, ""]
+    return [
+        text,
+        "",
+        *table_head(
+            ("mean speedup", "applications"),
+            ("published", ex.ELISE, "four orders", ex.CO_EXECUTION, "four orders", "least possible"),
+        ),
+        *rows,
+        "",
+    ]
 
 
 def mixes(figures: Figures) -> list[str]:
@@ -127,7 +133,8 @@ def schedulers(figures: Figures) -> list[str]:
                 later = interval_text(figures.mean(LATER, where), factor=100.0)
                 lines.append(
                     table_row(
-                        (workload, policy, str(figures.seeds(where))), [*changes, later, *_of_jobs(figures, where)]
+                        (workload, policy, str(figures.seeds(where))),
+                        [*changes, later, *means_of(figures, OF_JOBS, where)],
                     )
                 )
     texts = [f"- **{name}**: {text}." for name, (_, _, text) in ex.POLICIES.items()]
@@ -138,7 +145,7 @@ def slower(figures: Figures) -> list[str]:
     """Return how many jobs run slower than compact in ELiSE's setting."""
     head = table_head(("", ""), [title for title, _ in OF_JOBS.values()])
     rows = [
-        table_row((workload, policy), _of_jobs(figures, cell(workload, policy)))
+        table_row((workload, policy), means_of(figures, OF_JOBS, cell(workload, policy)))
         for workload in ex.WORKLOADS
         for policy in (ex.ELISE, ex.CO_EXECUTION)
         if figures.seeds(cell(workload, policy))
@@ -148,9 +155,6 @@ def slower(figures: Figures) -> list[str]:
 
 def bounds(figures: Figures) -> list[str]:
     """Return what the makespan is made of, and how short it could be."""
-    head = table_head(
-        ("", "best pair"), ("EASY [s]", "area [s]", "bound [s]", f"{ex.CO_EXECUTION} [s]", "over the bound, %")
-    )
     rows = []
     for workload in ex.WORKLOADS:
         easy, ours = Where(workload, ex.EASY), cell(workload, ex.CO_EXECUTION)
@@ -170,7 +174,15 @@ def bounds(figures: Figures) -> list[str]:
         " mean speedup of the two applications that go best together. No mix of the table's applications can do more work for each"
         " second and node than that."
     )
-    return [text, "", *head, *rows, ""]
+    return [
+        text,
+        "",
+        *table_head(
+            ("", "best pair"), ("EASY [s]", "area [s]", "bound [s]", f"{ex.CO_EXECUTION} [s]", "over the bound, %")
+        ),
+        *rows,
+        "",
+    ]
 
 
 def not_reached(figures: Figures) -> list[str]:
@@ -211,16 +223,12 @@ def knowledge(figures: Figures) -> list[str]:
                 where = cell(workload, policy, belief)
                 if figures.seeds(where):
                     change = percent_text(figures.change(MAKESPAN, where, Where(workload, ex.EASY)))
-                    rows.append(table_row((workload, policy, belief), [change, *_of_jobs(figures, where)]))
+                    rows.append(table_row((workload, policy, belief), [change, *means_of(figures, OF_JOBS, where)]))
     return [*texts, "", "Makespan: change against EASY, %.", "", *head, *rows, ""] if rows else []
 
 
 def _change(figures: Figures, key: str, where: Where) -> Interval | None:
     return figures.change(key, where, Where(where.workload, ex.EASY))
-
-
-def _of_jobs(figures: Figures, where: Where) -> list[str]:
-    return [interval_text(figures.mean(key, where), factor=factor) for key, (_, factor) in OF_JOBS.items()]
 
 
 def _mean(figures: Figures, key: str, where: Where) -> str:
@@ -310,12 +318,7 @@ def _lines(figures: Figures, size: Size) -> Iterator[str]:
     yield "## What is published and what is wanted"
     yield ""
     yield from claims_table(claims(figures))
-    for title, part in _PARTS.items():
-        found = part(figures)
-        if found:
-            yield f"## {title}"
-            yield ""
-            yield from found
+    yield from sections(figures, _PARTS)
     if size.quick:
         return
     yield "## Predicted beside measured"

@@ -12,6 +12,7 @@ from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.claims import claims, settled
 from scripts.papers.lomarc.funnel import funnel_table, pairs_table, shares_table
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE
+from scripts.papers.means import means_of, texts_of
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent, table_head, table_row
@@ -147,7 +148,7 @@ def _rows(figures: Figures, label: str, where: Where) -> Iterator[str]:
 
 def _experiments(figures: Figures) -> list[str]:
     """Return percentages against PSS in the experiments, beside the base runs and what is published."""
-    lines = [f"- **{name}**: {variant.text}." for name, variant in ex.VARIANTS.items()]
+    lines = texts_of({name: variant.text for name, variant in ex.VARIANTS.items()})
     head = [*SHORT.values(), "offered load"]
     lines += [
         "",
@@ -227,7 +228,6 @@ def _absolute(figures: Figures) -> list[str]:
         for scheduler in ex.SCHEDULERS:
             where = Where(workload, scheduler)
             if figures.seeds(where):
-                cells = [interval_text(figures.mean(key, where), factor=factor) for key, (_, factor) in SHOWN.items()]
-                lines.append(table_row((scheduler, str(figures.seeds(where))), cells))
+                lines.append(table_row((scheduler, str(figures.seeds(where))), means_of(figures, SHOWN, where)))
         lines.append("")
     return lines

@@ -6,11 +6,12 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Final
 
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
-from scripts.papers.means import means_table, place
+from scripts.papers.means import means_table, place, titled
 from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.claims import SECTIONS, claims, gain, kinds_of
 from scripts.papers.saturation import Queue, saturation_table
@@ -67,18 +68,13 @@ def ratio_table(
 ) -> list[str]:
     """Return mean responses under strict gang scheduling over those under others, a column for each load."""
     rows = []
-    for base in bases:
-        for policy in policies:
-            cells = [
-                figures.ratio(
-                    ex.RESPONSE, *(Where(ex.dynamic(program, load), name, variant) for name in (base, policy))
-                )
-                for load in (*ex.LOADS, *ex.ABOVE)
-            ]
-            if policy != base and any(cells):
-                seeds = "/".join(NOTHING if each is None else str(each.n) for each in cells)
-                rows.append(table_row((f"{base} / {policy}", seeds), [interval_text(each) for each in cells]))
-    return [*table_head(("", "seeds"), [f"load {load}" for load in (*ex.LOADS, *ex.ABOVE)]), *rows, ""] if rows else []
+    works = [ex.dynamic(program, load) for load in (*ex.LOADS, *ex.ABOVE)]
+    for base, policy in product(bases, policies):
+        cells = [figures.ratio(ex.RESPONSE, *(Where(work, name, variant) for name in (base, policy))) for work in works]
+        if policy != base and any(cells):
+            seeds = "/".join(NOTHING if each is None else str(each.n) for each in cells)
+            rows.append(table_row((f"{base} / {policy}", seeds), [interval_text(each) for each in cells]))
+    return titled("", ("", "seeds"), [f"load {load}" for load in (*ex.LOADS, *ex.ABOVE)], rows)
 
 
 # ---------------------------------------------------------------- who responds later
@@ -96,8 +92,7 @@ def later_table(figures: Figures, cells: Sequence[Where]) -> list[str]:
         f"A job is later if its response is above {LATER[0]:g} x that under {ex.STRICT} + {LATER[1]:g} s. Part of it is"
         " reshuffling, which any change of a schedule causes."
     )
-    head = table_head(("", "", "seeds"), [*(f"{name} %" for name in CLASSES), f"all, above {MUCH} x + 1.5 s %"])
-    return [text, "", *head, *rows, ""] if rows else []
+    return titled(text, ("", "", "seeds"), [*(f"{name} %" for name in CLASSES), f"all, above {MUCH} x + 1.5 s %"], rows)
 
 
 def later_column(name: str) -> str:
@@ -191,26 +186,20 @@ def report(figures: Figures, size: Size) -> list[str]:
 
 def rates(figures: Figures, variant: str = ex.BASE) -> list[str]:
     """Return figure 7 as a table: rates, gains, and slots chosen as partner."""
-    columns = ["compute, barriers/s", "I/O", "compute / gang", "I/O / gang", "all / gang"]
     rows = []
-    for io_jobs in ex.MIXES:
-        for policy in (ex.STRICT, ex.BEST, ex.PAIRED):
-            where = Where(ex.mix(io_jobs), policy, variant)
-            if figures.seeds(where):
-                kinds = kinds_of(io_jobs)
-                means = [
-                    interval_text(figures.mean(ex.rate(kind), where) if kind in kinds else None) for kind in ex.KINDS
-                ]
-                gains = [
-                    interval_text(gain(figures, kind, policy, ex.mix(io_jobs), variant) if kind in kinds else None)
-                    for kind in ex.KINDS
-                ]
-                total = figures.ratio("rate_total", where, Where(ex.mix(io_jobs), ex.STRICT, variant))
-                counts = [interval_text(figures.mean(f"chosen_{slot}", where), factor=100.0) for slot in ex.SLOTS]
-                cells = [*means, *(["1"] * 3 if policy == ex.STRICT else [*gains, interval_text(total)]), *counts]
-                rows.append(table_row((ex.mix(io_jobs), policy, str(figures.seeds(where))), cells))
-    head = table_head(("", "", "seeds"), [*columns, *(f"slot {slot} chosen %" for slot in ex.SLOTS)])
-    return [*head, *rows, ""] if rows else []
+    for io_jobs, policy in product(ex.MIXES, (ex.STRICT, ex.BEST, ex.PAIRED)):
+        work, kinds = ex.mix(io_jobs), kinds_of(io_jobs)
+        where = Where(work, policy, variant)
+        if figures.seeds(where):
+            means = [figures.mean(ex.rate(kind), where) if kind in kinds else None for kind in ex.KINDS]
+            gains = [gain(figures, kind, policy, work, variant) if kind in kinds else None for kind in ex.KINDS]
+            gains.append(figures.ratio("rate_total", where, Where(work, ex.STRICT, variant)))
+            shown = ["1"] * 3 if policy == ex.STRICT else [*map(interval_text, gains)]
+            counts = [interval_text(figures.mean(f"chosen_{slot}", where), factor=100.0) for slot in ex.SLOTS]
+            cells = [*map(interval_text, means), *shown, *counts]
+            rows.append(table_row((work, policy, str(figures.seeds(where))), cells))
+    columns = ["compute, barriers/s", "I/O", "compute / gang", "I/O / gang", "all / gang"]
+    return titled("", ("", "", "seeds"), [*columns, *(f"slot {slot} chosen %" for slot in ex.SLOTS)], rows)
 
 
 def local_schedulers(figures: Figures) -> list[str]:
@@ -225,17 +214,10 @@ def local_schedulers(figures: Figures) -> list[str]:
 def paper_length(figures: Figures) -> list[str]:
     """Return the mixes with the paper's number of barriers."""
     columns = {ex.rate(kind): (f"{kind}, barriers/s", 1.0) for kind in ex.KINDS}
-    columns |= {f"chosen_{slot}": (f"slot {slot} chosen %", 100.0) for slot in ex.SLOTS} | {
-        "window_s": ("time [s]", 1.0)
-    }
-    cells = [
-        Where(ex.mix(io_jobs, iterations=250), policy)
-        for io_jobs in ex.MIXES
-        for policy in (ex.STRICT, ex.BEST, ex.PAIRED)
-    ]
-    found = means_table(figures, columns, cells)
+    columns |= {f"chosen_{slot}": (f"slot {slot} chosen %", 100.0) for slot in ex.SLOTS}
+    cells = [Where(ex.mix(n, iterations=250), policy) for n in ex.MIXES for policy in (ex.STRICT, ex.BEST, ex.PAIRED)]
     text = "Up to the end of the first job; rates from the CPU time used in whole quanta. Counts are those of the whole run."
-    return [text, "", *found] if found else []
+    return means_table(figures, columns | {"window_s": ("time [s]", 1.0)}, cells, text=text)
 
 
 def sensitivity(figures: Figures) -> list[str]:
@@ -257,33 +239,29 @@ def logged(figures: Figures) -> list[str]:
     """Return what CPU shares are logged."""
     cells = [Where(ex.mix(n), policy) for n in ex.MIXES for policy in (ex.STRICT, ex.BEST)]
     cells += [Where(ex.mix(2), ex.BEST, name) for name in ex.OF_MIXES]
-    found = means_table(figures, SHARES, cells)
-    return ["Percent of the time allowed, mean over quanta.", "", *found] if found else []
+    return means_table(figures, SHARES, cells, text="Percent of the time allowed, mean over quanta.")
 
 
 def fine_pairs(figures: Figures) -> list[str]:
     """Return the progress of two 45 % jobs together over that alone, by grain and local scheduler."""
     rows = []
-    for name in ex.FINE_PAIRS:
-        for variant in (ex.BASE, *ex.LOCALS):
-            where, base = Where(name, ex.BEST, variant), Where(name, ex.STRICT, variant)
-            found = figures.ratio(f"speed_{ex.COMPUTE}", where, base)
-            if found is not None:
-                local = "wake-first, 200 ms" if variant == ex.BASE else variant
-                total = figures.ratio("rate_total", where, base)
-                shares = [
-                    interval_text(figures.mean(f"share_compute_{how}", at), factor=100.0)
-                    for how, at in (("alone", base), ("paired", where))
-                ]
-                rows.append(
-                    table_row((name, local, str(found.n)), [interval_text(found), interval_text(total), *shares])
-                )
-    head = table_head(
-        ("", "local scheduler", "seeds"),
-        ["progress while it may run, paired / alone", "barriers/s, paired / gang", "logged alone %", "logged paired %"],
-    )
+    for name, variant in product(ex.FINE_PAIRS, (ex.BASE, *ex.LOCALS)):
+        where, base = Where(name, ex.BEST, variant), Where(name, ex.STRICT, variant)
+        found = figures.ratio(f"speed_{ex.COMPUTE}", where, base)
+        if found is not None:
+            local = "wake-first, 200 ms" if variant == ex.BASE else variant
+            ratios_of = [interval_text(each) for each in (found, figures.ratio("rate_total", where, base))]
+            shares = [figures.mean(f"share_compute_{how}", at) for how, at in (("alone", base), ("paired", where))]
+            cells = [*ratios_of, *(interval_text(share, factor=100.0) for share in shares)]
+            rows.append(table_row((name, local, str(found.n)), cells))
+    heads = [
+        "progress while it may run, paired / alone",
+        "barriers/s, paired / gang",
+        "logged alone %",
+        "logged paired %",
+    ]
     text = "On 16 exact nodes; grain x 1 is an iteration of 1.67 ms, as the homogeneous jobs have."
-    return [text, "", *head, *rows, ""] if rows else []
+    return titled(text, ("", "local scheduler", "seeds"), heads, rows)
 
 
 # ---------------------------------------------------------------- dynamic
@@ -347,30 +325,24 @@ def phases(figures: Figures) -> list[str]:
 
 def prediction(figures: Figures) -> list[str]:
     """Return how good predictions are (figure 3)."""
-    cells = [
-        Where(ex.dynamic(program, "0.8"), ex.PAIRED)
-        for program in (ex.HOMOGENEOUS, ex.HETEROGENEOUS, ex.QCRD, ex.QCRD_EVEN)
-    ]
-    found = means_table(figures, PREDICTION, cells)
-    return ["Jobs that have been measured before; new ones are predicted to have 100 %.", "", *found] if found else []
+    programs = (ex.HOMOGENEOUS, ex.HETEROGENEOUS, ex.QCRD, ex.QCRD_EVEN)
+    text = "Jobs that have been measured before; new ones are predicted to have 100 %."
+    return means_table(
+        figures, PREDICTION, [Where(ex.dynamic(program, "0.8"), ex.PAIRED) for program in programs], text=text
+    )
 
 
 def exact(figures: Figures) -> list[str]:
     """Return dynamic runs on exact nodes beside those on fluid ones."""
-    where = [
-        Where(ex.few_jobs(ex.PHASE_LOAD), policy, name)
-        for policy in (ex.STRICT, ex.PAIRED)
-        for name in (ex.BASE, ex.EXACT)
-    ]
-    found = means_table(figures, {ex.RESPONSE: COLUMNS[ex.RESPONSE], "speed": COLUMNS["speed"]}, where)
-    rows = []
-    for policy in (ex.STRICT, ex.PAIRED):
-        change = figures.change(
-            ex.RESPONSE, Where(ex.few_jobs(ex.PHASE_LOAD), policy), Where(ex.few_jobs(ex.PHASE_LOAD), policy, ex.EXACT)
-        )
+    work, both = ex.few_jobs(ex.PHASE_LOAD), (ex.STRICT, ex.PAIRED)
+    cells = [Where(work, policy, name) for policy in both for name in (ex.BASE, ex.EXACT)]
+    found = means_table(figures, {key: COLUMNS[key] for key in (ex.RESPONSE, "speed")}, cells)
+    lines: list[str] = []
+    for policy in both:
+        change = figures.change(ex.RESPONSE, Where(work, policy), Where(work, policy, ex.EXACT))
         if change is not None:
-            rows.append(f"Mean response under {policy}, fluid against exact nodes, %: {interval_text(change)}.")
-    return [*found, *[line for row in rows for line in (row, "")]] if found else []
+            lines += [f"Mean response under {policy}, fluid against exact nodes, %: {interval_text(change)}.", ""]
+    return [*found, *lines] if found else []
 
 
 def later(figures: Figures) -> list[str]:
@@ -410,7 +382,7 @@ def policies(_figures: Figures) -> list[str]:
         table_row((name, f"`{preset}`", ", ".join(f"`{item}`" for item in settings) or NOTHING), [])
         for name, (preset, settings) in ex.POLICIES.items()
     ]
-    return [*table_head(("name", "preset", "settings")), *rows, ""]
+    return titled("", ("name", "preset", "settings"), (), rows)
 
 
 def _claims(figures: Figures, section: str) -> list[str]:

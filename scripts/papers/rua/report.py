@@ -8,6 +8,7 @@ from typing import Final
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.harm import harm_tables
+from scripts.papers.means import means_of, texts_of
 from scripts.papers.rua import experiment as ex
 from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, BOTH, NAMES, READINGS, RULES, claims, like
 from scripts.papers.rua.experiment import BASE, LCT, MAIN, POLICIES, VARIANTS, WORKLOADS
@@ -120,7 +121,7 @@ def _readings(figures: Figures) -> list[str]:
     return [
         "What a limit is extended by, and for whom. The base runs extend by the factor found, under LC and RUA.",
         "",
-        *[f"- **{name}**: {variant.text}." for name, variant in ex.READINGS.items()],
+        *texts_of({name: variant.text for name, variant in ex.READINGS.items()}),
         "",
         *claims_table(claims(figures, READINGS)),
         *combination_tables(figures),
@@ -196,7 +197,7 @@ def _harm(figures: Figures) -> list[str]:
 
 def _experiments(figures: Figures) -> list[str]:
     """Return the experiments, beside the base runs."""
-    lines = [f"- **{name}**: {variant.text}." for name, variant in VARIANTS.items()]
+    lines = texts_of({name: variant.text for name, variant in VARIANTS.items()})
     lines += ["", *table_head(("", "", "", "seeds"), [title for title, _ in SHOWN.values()])]
     for workload in WORKLOADS:
         rows = [
@@ -216,5 +217,5 @@ def _experiments(figures: Figures) -> list[str]:
 
 
 def _row(figures: Figures, label: str, where: Where) -> str:
-    cells = [interval_text(figures.mean(key, where), factor=factor) for key, (_, factor) in SHOWN.items()]
+    cells = means_of(figures, SHOWN, where)
     return table_row((label, where.workload, where.policy, str(figures.seeds(where))), cells)

@@ -10,14 +10,14 @@ from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, percent_text, sections
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm_tables
-from scripts.papers.means import BASE, means_table
+from scripts.papers.means import BASE, means_table, titled
 from scripts.papers.pictures import bars, draw_all, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.papers.symbiosis import experiment as ex
 from scripts.papers.symbiosis.claims import claims
-from scripts.tables import table_head, table_row
+from scripts.tables import table_row
 
 SHOWN: Final = {
     RESPONSE: ("response, mean [s]", 1.0),
@@ -58,9 +58,7 @@ def report(found: Figures, size: Size) -> list[str]:
         f" each of {ex.WINDOWS} windows of a log, a node of one core with two contexts for each processor, with users' estimates."
         f" Settings were chosen with seeds 1 to {ex.TUNED} of W2, by {ex.VARIANTS_TRIED} compositions and settings.",
         "",
-        *table_head(("policy", "preset", "what it is"), ()),
-        *rows,
-        "",
+        *titled("", ("policy", "preset", "what it is"), (), rows),
         *sections(figures, parts),
     ]
 
@@ -91,7 +89,7 @@ def _ablation(figures: Figures) -> list[str]:
     ]
     heads = [f"{SHOWN[key][0].partition(' [')[0]}, %" for key in (RESPONSE, SLOWDOWN, P99)]
     text = f"On W2, changes against {ex.SYMBIOSIS}, paired by seed."
-    return [text, "", *table_head(("", "without"), heads), *rows, ""] if rows else []
+    return titled(text, ("", "without"), heads, rows)
 
 
 def _dear(figures: Figures) -> list[str]:
@@ -120,7 +118,7 @@ def _dear(figures: Figures) -> list[str]:
         " scheduler knows usage with that error; *unknown*: not at all. Wrong on purpose: *shuffled*: it believes of"
         " each job the usage of another one; *inverted*: the parts of its nodes that it does not use."
     )
-    return [text, "", *table_head(("", ""), heads), *rows, ""] if rows else []
+    return titled(text, ("", ""), heads, rows)
 
 
 def _harm(figures: Figures) -> list[str]:
