@@ -58,6 +58,33 @@ class Size(NamedTuple):
     quick: bool = False  # without the experiments of our own
 
 
+class Product(NamedTuple):
+    """Some of the runs of an experiment."""
+
+    stage: str
+    workloads: Sequence[str]
+    policies: Sequence[str]
+    seeds: Sequence[int]
+    variant: str = "base"
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Return it as a study takes it."""
+        parts = {"workloads": self.workloads, "policies": self.policies, "seeds": self.seeds}
+        return {"variants": [self.variant], **{name: [*part] for name, part in parts.items()}}
+
+
+def policies_of(policies: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the axis of policies: by name a preset, its settings, and what else there may be."""
+    return [{"name": name, "policy": preset, "set": [*settings]} for name, (preset, settings, *_) in policies.items()]
+
+
+def variants_of(variants: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the axis of variants: nothing changed, then by name what has sections of a scenario and settings of the policy."""
+    changed = [{"name": name, **each.scenario, "set": each.settings} for name, each in variants.items()]
+    return [{"name": "base"}, *changed]
+
+
 class Paper(NamedTuple):
     """What one paper's reproduction consists of: its experiment, and what is written of its results."""
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.study import Size
+from scripts.papers.study import Product, Size
 
 from cosched_emulator.workload.nas import NODE_MB, TABLE_2
 
@@ -259,26 +259,6 @@ WIDER: Final = 4  # times as many nodes and jobs
 # Programs of class C that last longer than full nodes are simulated, also on 16 nodes with a third of the CPU.
 LASTING: Final = ("CG.C", "SP.C", "MG.C", "BT.C", "LU.C")
 USUAL: Final = {"variant": BASE}
-
-
-class Product(NamedTuple):
-    """Some of the runs."""
-
-    stage: str
-    workloads: Sequence[str]
-    policies: Sequence[str]
-    seeds: Sequence[int]
-    variant: str = BASE
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """Return it as a study takes it."""
-        return {
-            "variants": [self.variant],
-            "workloads": [*self.workloads],
-            "policies": [*self.policies],
-            "seeds": [*self.seeds],
-        }
 
 
 def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:

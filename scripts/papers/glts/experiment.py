@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from scripts.papers.figures import Where
-from scripts.papers.study import Size
+from scripts.papers.study import Size, variants_of
 
 JOBS: Final = 10_000
 QUICK_JOBS: Final = 1_500
@@ -151,10 +151,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
         "scenario": _scenario(size.jobs),
         "workloads": [{"name": name, "workload": {"aarr": aarr}} for name, aarr in AARR.items()],
         "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
-        "variants": [
-            {"name": BASE},
-            *({"name": name, **variant.scenario, "set": variant.settings} for name, variant in VARIANTS.items()),
-        ],
+        "variants": variants_of(VARIANTS),
         "policies": [
             {"name": SSP, "policy": "ssp"},
             *({"name": name, "policy": preset} for name, preset in SCHEDULERS.items()),

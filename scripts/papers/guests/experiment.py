@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.guests.measures import SHARES
-from scripts.papers.hardware.co_runs import aris_file
-from scripts.papers.hardware.learning import all_measured
 from scripts.papers.lomarc.experiment import AARR, BASE, EXACT
-from scripts.papers.study import Size
-
-from cosched_hwmodel.measured.co_run_table import read_table
+from scripts.papers.study import Size, policies_of
+from scripts.papers.symbiosis.experiment import SCENARIO, named_as_measured
 
 JOBS: Final = 8_000
 QUICK_JOBS: Final = 500
@@ -82,20 +79,14 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
     """
     return {
         "title": "Guests beside a site's own scheduler",
-        "scenario": {
-            "cluster": {"nodes": 128, "preset": "lomarc-ht"},
-            "workload": {"characteristics": "M1"},
-            "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
-        },
+        "scenario": dict(SCENARIO),
         "workloads": [
             {"name": W2, "workload": {"lublin": size.jobs, "aarr": AARR[W2]}},
             *([] if size.quick else [*_windows(size, logs), _with_co_runs(size, logs)]),
         ],
         "beliefs": [{"name": name, **sections} for name, sections in BELIEFS.items()],
         "variants": [{"name": BASE}],
-        "policies": [
-            {"name": name, "policy": preset, "set": [*settings]} for name, (preset, settings, _) in POLICIES.items()
-        ],
+        "policies": policies_of(POLICIES),
         "seeds": [*_seeds(size.seeds)],
         "runs": [*_products(size)],
         "baseline": {
@@ -127,8 +118,7 @@ def _windows(size: Size, logs: Path) -> Iterator[dict[str, Any]]:
 
 
 def _with_co_runs(size: Size, logs: Path) -> dict[str, Any]:
-    table = str(aris_file(logs))
-    named = {"applications": table, "application_names": all_measured(read_table(table)), "characteristics": None}
+    table, named = named_as_measured(logs)
     jobs = min(NAS_JOBS, size.jobs)
     return {
         "name": NAS,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from scripts.papers.hardware.co_runs import aris_file, marconi_file, speedups, sub_map
 from scripts.papers.hardware.published import TABLE_2
-from scripts.papers.study import Size
+from scripts.papers.study import Size, policies_of
 
 JOBS: Final = 500
 QUICK_JOBS: Final = 60
@@ -93,9 +93,7 @@ def experiment(size: Size, logs: Path | None = None) -> dict[str, Any]:
             *({"name": contexts(name), "cluster": {"preset": preset}} for name, preset in CONTEXTS.items()),
             *({"name": shuffle(k), "workload": {"shuffle_seed": k}} for k in range(1, SHUFFLES + 1)),
         ],
-        "policies": [
-            {"name": name, "policy": preset, "set": settings} for name, (preset, settings, _) in POLICIES.items()
-        ],
+        "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
         "runs": [*_products(size)],
         "baseline": {"policy": EASY, "shakes": 0},

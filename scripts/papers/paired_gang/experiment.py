@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.study import Size
+from scripts.papers.study import Size, policies_of, variants_of
 from scripts.processes import PROJECT
 
 from cosched_emulator.workload.atomic_file import new_text_file
@@ -356,13 +356,8 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
                 "workload": _model(min(FEW_JOBS, size.jobs // 2), PROGRAMS[HOMOGENEOUS], PHASE_LOAD),
             },
         ],
-        "variants": [
-            {"name": BASE},
-            *({"name": name, **variant.scenario, "set": variant.settings} for name, variant in VARIANTS.items()),
-        ],
-        "policies": [
-            {"name": name, "policy": preset, "set": settings} for name, (preset, settings) in POLICIES.items()
-        ],
+        "variants": variants_of(VARIANTS),
+        "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
         "runs": [*_products(size)],
         "measures": ["scripts.papers.paired_gang.measures:figures"],

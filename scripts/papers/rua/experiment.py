@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.study import Size
+from scripts.papers.study import Product, Size, policies_of, variants_of
 
 JOBS: Final = 20_000  # the first half warms up, the second is measured
 QUICK_JOBS: Final = 2_000
@@ -92,27 +92,6 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 USUAL: Final = {"variant": BASE}
 
 
-class Product(NamedTuple):
-    """Some of the runs."""
-
-    stage: str
-    workloads: Sequence[str]
-    policies: Sequence[str]
-    seeds: Sequence[int]
-    variant: str = BASE
-    windows: Sequence[int] = APART
-
-    @property
-    def table(self) -> dict[str, Any]:
-        """Return it as a study takes it."""
-        return {
-            "variants": [self.variant],
-            "workloads": [in_window(name, window) for window in self.windows for name in self.workloads],
-            "policies": [*self.policies],
-            "seeds": [*self.seeds],
-        }
-
-
 def in_window(workload: str, window: int) -> str:
     """Return the name of a workload in one window of its log."""
     return f"{workload} {window}"
@@ -137,16 +116,8 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             for mix in MIXES
             for window in WINDOWS
         ],
-        "variants": [
-            {"name": BASE},
-            *(
-                {"name": name, **variant.scenario, "set": variant.settings}
-                for name, variant in {**READINGS, **VARIANTS}.items()
-            ),
-        ],
-        "policies": [
-            {"name": name, "policy": preset, "set": settings} for name, (preset, settings) in POLICIES.items()
-        ],
+        "variants": variants_of({**READINGS, **VARIANTS}),
+        "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
         "runs": [product.table for product in products(size)],
         "baseline": {
@@ -172,18 +143,25 @@ def stages(size: Size) -> list[str]:
 def products(size: Size) -> Iterator[Product]:
     """Yield the products, the ones that decide most first."""
     if size.quick:
-        yield Product("main", WORKLOADS, MAIN, [1], windows=WINDOWS[:1])
-        yield Product("thresholds", WORKLOADS, LCT, [1], windows=WINDOWS[:1])
+        first = in_windows(WORKLOADS, WINDOWS[:1])
+        yield Product("main", first, MAIN, [1])
+        yield Product("thresholds", first, LCT, [1])
         return
     low = [name for name in WORKLOADS if name not in HARD]
     for some, stage in ((HARD, ""), (low, "low ")):
         for windows, more in ((APART, ""), (WINDOWS[len(APART) :], " more")):
-            for product in _seed_1(some):
-                yield product._replace(stage=f"{stage}{product.stage} 1{more}", windows=windows)
+            for product in _seed_1(in_windows(some, windows)):
+                yield product._replace(stage=f"{stage}{product.stage} 1{more}")
         if size.seeds > 1:
-            yield Product(f"{stage}main rest", some, MAIN, range(2, size.seeds + 1))
+            yield Product(f"{stage}main rest", in_windows(some, APART), MAIN, range(2, size.seeds + 1))
     for name, variant in VARIANTS.items():
-        yield Product(f"experiment {name}", variant.workloads, variant.policies, [1], name, WINDOWS[:1])
+        first = in_windows(variant.workloads, WINDOWS[:1])
+        yield Product(f"experiment {name}", first, variant.policies, [1], name)
+
+
+def in_windows(workloads: Sequence[str], windows: Sequence[int]) -> list[str]:
+    """Return the names of workloads in some windows of their logs."""
+    return [in_window(name, window) for window in windows for name in workloads]
 
 
 def _seed_1(workloads: Sequence[str]) -> Iterator[Product]:

@@ -12,7 +12,7 @@ from scripts.papers.hardware.learning import all_measured
 from scripts.papers.lomarc.experiment import AARR, BASE, EXACT, FORMS
 from scripts.papers.lomarc.experiment import BELIEFS as OF_LOMARC
 from scripts.papers.rua.experiment import in_window
-from scripts.papers.study import Size
+from scripts.papers.study import Size, policies_of
 
 from cosched_hwmodel.measured.co_run_table import read_table
 
@@ -103,6 +103,12 @@ PRICES: Final = {
 HARMED_AT: Final = "plausible price"  # the express runs whose jobs are compared
 USUAL: Final = {"variant": BASE, "belief": EXACT}
 
+SCENARIO: Final[Mapping[str, Any]] = {  # of LOMARC's nodes and jobs
+    "cluster": {"nodes": 128, "preset": "lomarc-ht"},
+    "workload": {"characteristics": "M1"},
+    "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
+}
+
 
 def experiment(size: Size, logs: Path) -> dict[str, Any]:
     """Return the table of the study. A seed draws jobs of the model, and characteristics; a window of a log has one.
@@ -111,11 +117,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
     """
     return {
         "title": "Symbiosis against fair baselines",
-        "scenario": {
-            "cluster": {"nodes": 128, "preset": "lomarc-ht"},
-            "workload": {"characteristics": "M1"},
-            "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
-        },
+        "scenario": dict(SCENARIO),
         "workloads": [
             *([] if size.quick else _with_co_runs(size, logs)),
             {"name": GLTS_W1, **_without_seed(glts_scenario("W1", size.jobs))},
@@ -124,9 +126,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         ],
         "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
         "variants": [{"name": BASE}, {"name": WHOLE, "truth": dict(FORMS[WHOLE][1])}, *_prices()],
-        "policies": [
-            {"name": name, "policy": preset, "set": [*settings]} for name, (preset, settings, _) in POLICIES.items()
-        ],
+        "policies": policies_of(POLICIES),
         "seeds": [*_seeds(size.seeds)],
         "runs": [*_products(size)],
         "baseline": {
@@ -165,10 +165,15 @@ def _without_seed(scenario: Mapping[str, Any]) -> dict[str, Any]:
     return {**rest, "workload": {**rest["workload"], "characteristics": None}}
 
 
+def named_as_measured(logs: Path) -> tuple[str, dict[str, Any]]:
+    """Return the file of a table of co-runs, and what names jobs as its applications: all pairs of these were measured."""
+    table = str(aris_file(logs))
+    return table, {"applications": table, "application_names": all_measured(read_table(table)), "characteristics": None}
+
+
 def _with_co_runs(size: Size, logs: Path) -> Iterator[dict[str, Any]]:
     """Yield the workloads whose jobs are named as applications of a table of co-runs: all pairs of these were measured."""
-    table = str(aris_file(logs))
-    named = {"applications": table, "application_names": all_measured(read_table(table)), "characteristics": None}
+    table, named = named_as_measured(logs)
     common = {"cluster": dict(NAS_CLUSTER), "truth": {"contention": "pairs", "pairs": table, "remainder": True}}
     yield {"name": NAS, **common, "workload": {"lublin": size.jobs, "aarr": AARR["W2"], **named}}
     for workload in _windows(size, logs):
