@@ -6,6 +6,7 @@ Counting comes first here, too: individual threads are examined only where there
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -117,14 +118,17 @@ class PlacedProfile:
             lost = before._free[old] & ~after._free[new]
             gained = after._free[new] & ~before._free[old]
             more = tuple([now - then for now, then in zip(after._left[new], before._left[old], strict=True)])
-            if not (lost or gained or any(row.any() for row in more)):
+            if not (lost or gained or (more and any(row.any() for row in more))):
                 continue
             for step in self._cut_out(at_us, until_us):
                 if lost & ~self._free[step]:
                     return None
-                self._put(step, self._free[step] & ~lost | gained, _changed(self._left[step], more, 1))
-                if any(row.min(initial=0) < 0 for row in self._left[step]):
-                    return None
+                self._free[step] = free = self._free[step] & ~lost | gained
+                self.timeline.values[step] = free.bit_count()
+                if more:
+                    self._left[step] = _changed(self._left[step], more, 1)
+                    if any(row.min(initial=0) < 0 for row in self._left[step]):
+                        return None
             # Without threads, too: a job on a node that has failed gives its licences back when it ends.
             freed = gained.bit_count() or int(any(bool((row > 0).any()) for row in more))
             changes.append(Change(at_us, until_us, freed))
@@ -223,19 +227,16 @@ class PlacedProfile:
         threads = self._claimed(runs)
         besides = self._besides(job, runs)
         steps = self._cut_out(start_us, start_us + self.need(job)[1])
-        for step in steps:
-            free, left = self._free[step], self._left[step]
-            if taken:
-                self._put(step, free & ~threads, _changed(left, besides, -1))
-            else:
-                self._put(step, free | threads, _changed(left, besides, 1))
+        span = slice(steps.start, steps.stop)
+        free = (
+            [each & ~threads for each in self._free[span]] if taken else [each | threads for each in self._free[span]]
+        )
+        self._free[span] = free
+        self.timeline.values[span] = array("q", map(int.bit_count, free))
+        if any(by is not None for by in besides):
+            self._left[span] = [_changed(left, besides, -1 if taken else 1) for left in self._left[span]]
         self._join(steps.stop)
         self._join(steps.start)
-
-    def _put(self, step: int, free: int, left: Left) -> None:
-        self._free[step] = free
-        self._left[step] = left
-        self.timeline.values[step] = free.bit_count()
 
     def _cut_out(self, start_us: int, end_us: int) -> range:
         """Return the steps between two instants, with steps made to begin there."""
