@@ -35,12 +35,32 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
     """Print lines on standard output, or error; each is made `printable`. JSON stays JSON, of the same values."""
     stream = sys.stderr if err else sys.stdout
     if stream is not None:  # cron jobs may have none
-        stream.write("\n".join(map(_line, text.split("\n"))) + "\n" * nl)
+        lines = [*map(_line, text.split("\n"))]
+        if err and stream.isatty():
+            lines = [folded(line, _columns()) for line in lines]
+        stream.write("\n".join(lines) + "\n" * nl)
         stream.flush()
 
 
 def _line(text: str) -> str:
     return "\x1b".join(map(printable, text.split(PAINT)))
+
+
+def folded(line: str, width: int) -> str:
+    """Return a line wrapped at its blanks, where it is longer than ``width``; what goes on is indented further than its beginning."""
+    if len(line) <= width:
+        return line
+    from textwrap import fill  # noqa: PLC0415 - few lines are so long
+
+    margin = line[: len(line) - len(line.lstrip(" "))]
+    return fill(
+        line.strip(),
+        max(width, len(margin) + 20),
+        initial_indent=margin,
+        subsequent_indent=margin + "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def warn(text: str) -> None:
@@ -190,15 +210,17 @@ def _json_line(level: str, event: str, text: str, fields: dict[str, Field]) -> s
 
 def to_standard_error(line: str) -> None:
     """Write ``line`` to standard error, or as much of it as is accepted within a fifth of a second for each 4 kB."""
-    data = (line + "\n").encode("utf-8", "backslashreplace")
     with _WRITING:
         try:
             stream = sys.stderr
             stream.flush()
             number = stream.fileno()
+            if stream.isatty() and not line.startswith("{"):  # JSON stays one line
+                line = folded(line, _columns())
         except (AttributeError, OSError, ValueError):  # closed, or replaced by another object
             _to_stand_in(line)
             return
+        data = (line + "\n").encode("utf-8", "backslashreplace")
         reader = select.poll()
         reader.register(number, select.POLLOUT)
         whole = data = b"\n" + data if _CUT.is_set() else data

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import shutil
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from cosched_terminal.console import folded
 from cosched_terminal.tables import VIEW, View
-
-_ESCAPES: Final = re.compile(r"\x1b\[\d*m")
 
 
 def show(call: Callable[[], object], asked: Mapping[str, Any], *, as_json: bool, waits: bool) -> object:
@@ -89,21 +86,5 @@ def _print(text: str, view: View, *, paged: bool) -> None:
 
 
 def _folded(line: str, width: int) -> str:
-    """Return a line wrapped at its blanks; what goes on is indented further than its beginning."""
-    if len(_ESCAPES.sub("", line.rstrip("\n"))) <= width or "\x1b" in line:
-        return line
-    margin = " " * (len(line) - len(line.lstrip(" ")))
-    return (
-        textwrap.fill(
-            line.strip(),
-            max(width, len(margin) + 20),
-            initial_indent=margin,
-            subsequent_indent=margin + _GAP,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        + "\n"
-    )
-
-
-_GAP: Final = "  "
+    """Return a line of a text wrapped; one with colours is of a table, which fits."""
+    return line if "\x1b" in line else folded(line.removesuffix("\n"), width) + "\n" * line.endswith("\n")

@@ -28,7 +28,8 @@ class View:
     """How tables are shown: what a person asked for, and what of that was found in any of them.
 
     ``columns`` are shown, by name; none: those that matter. ``order`` are names of columns, with a minus in front for the largest
-    first. ``everything``: also columns that are shown on demand only. ``width``: None for any.
+    first. ``everything``: also columns that are shown on demand only. ``width``: None for any. ``cuts``: a row is one line, whose
+    end is cut where it is shown.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class View:
         everything: bool = False,
         width: int | None = None,
         colours: bool = False,
+        cuts: bool = False,
     ) -> None:
+        self.cuts = cuts
         self.columns = columns
         self.order = order
         self.everything = everything
@@ -61,13 +64,15 @@ def align(
     spare: Collection[str] = (),
     rule: bool = False,
     indent: int = 0,
+    fit: bool = True,
     colours: Mapping[str, int] | None = None,
 ) -> list[str]:
     """Return a text for each row, two spaces between columns; those in ``right`` are right-aligned, the others left-aligned.
 
     Cells are made `printable`. The first row is the head, unless ``head`` is false. Where the table is too wide, columns of the names
-    ``later`` are left out, the first of them first; a table without such names goes on below, behind its first columns. A text
-    that wraps has line ends in it. ``spare`` columns are shown on demand only. ``colours`` of states: `RED` and others.
+    ``later`` are left out: those without a value, then the first of them first. A table without such names goes on below, behind
+    its first columns. A text that wraps has line ends in it. ``spare`` columns are shown on demand only. Without ``fit`` a line is as
+    long as it is. ``colours`` of states: `RED` and others.
     """
     view = VIEW.get()
     table = [[*map(printable, row)] for row in rows]
@@ -76,7 +81,7 @@ def align(
         table = [table[0], *_sorted(view, table[0], table[1:])]
     else:
         chosen = [*range(len(table[0]))] if table else []
-    width = None if view.width is None else view.width - indent
+    width = None if view.width is None or not fit else view.width - indent
     shape = _Shape(table, right, head=head, rule=rule, colours=colours if view.colours and colours else {})
     if width is None:
         return shape.lines(chosen, None, indent)
@@ -84,6 +89,8 @@ def align(
     if not later and not view.columns:
         keys = next((place for place, column in enumerate(chosen) if column in right), len(chosen))
     kept, hidden = shape.without_later(chosen, later if not view.columns else (), width)
+    if view.cuts:
+        return shape.lines(kept, None, indent)
     lines: list[str] = []
     for block in shape.blocks(kept, max(1, keys) if keys < len(kept) else 0, width):
         lines += [*([""] if lines else []), *shape.lines(block, width, indent)]
@@ -156,7 +163,9 @@ class _Shape:
     def without_later(self, columns: list[int], later: Sequence[str], width: int) -> tuple[list[int], list[str]]:
         """Return the columns that fit, and the names of those that are left out."""
         hidden: dict[int, str] = {}
-        for name in later:
+        heads = self._rows[0]
+        empty = {head for column, head in enumerate(heads) if all(row[column] in ("", "-") for row in self._rows[1:])}
+        for name in sorted(later, key=lambda name: name not in empty):
             kept = [column for column in columns if column not in hidden]
             if self._least(kept) <= width:
                 break

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from scripts.reference_pages import main
 from scripts.reference_pages.records import fields_of, records
 from scripts.reference_pages.trace_records import GROUP, KINDS, SEARCH, START
 
 from cosched_emulator import simulate
+from cosched_emulator.cli.main import cli as emulator
 from cosched_emulator.results.figures import metrics, run_energy
 from cosched_emulator.results.figures.run_energy import energy_of
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower
+from cosched_plugin.cli.main import cli as plugin
 from cosched_plugin.protocol.messages import NodeClass
 
 
@@ -31,6 +36,27 @@ def test_a_changed_and_a_strange_page_are_found(tmp_path: Path) -> None:
     (tmp_path / first).write_text("by hand", encoding="utf-8")
     (tmp_path / "strange.md").touch()
     assert main.stale(tmp_path) == ["strange.md", first]
+
+
+def test_manual_pages_have_every_option_and_no_words_that_are_commands() -> None:
+    for name, program in (("cosched-emulator", emulator), ("cosched-plugin", plugin)):
+        page = (main.MAN / f"{name}.1").read_text(encoding="utf-8")
+        for each in program.commands:
+            command = program.load(each)
+            section = page.partition(f".SH {name} {each}\n".replace("-", "\\-"))[2].partition("\n.SH ")[0]
+            options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+            for option in options:
+                assert option.opts[-1].replace("-", "\\-") in section, (each, option.name)
+        known = re.compile(r"\.(\\\"|TH|SH|SS|PP|TP|B|nf|fi)( |$)")
+        assert [line for line in page.splitlines() if line[:1] in (".", "'") and not known.match(line)] == []
+
+
+@pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
+def test_man_prints_the_pages_without_a_warning() -> None:
+    for name in main.MANUAL:
+        command = ["man", "--warnings", "--local-file", str(main.MAN / name)]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert (ran.stderr, "SYNOPSIS" in ran.stdout) == ("", True)
 
 
 def test_every_field_of_every_record_has_a_meaning() -> None:

@@ -20,7 +20,7 @@ MOST_OPTIONS = 16  # in one list
 
 
 def commands_of(command: click.Command, parent: click.Context | None, name: str) -> Iterator[click.Context]:
-    context = click.Context(command, parent, name, terminal_width=WIDTH)
+    context = click.Context(command, parent, name, terminal_width=WIDTH, **command.context_settings)
     yield context
     if isinstance(command, click.Group):
         for each in command.commands:

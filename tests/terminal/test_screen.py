@@ -18,7 +18,7 @@ PROGRAM = """
 import sys
 from cosched_terminal.commands import command, option
 from cosched_terminal.command_line import run_command_line
-from cosched_terminal.console import say
+from cosched_terminal.console import say, warn
 from cosched_terminal.tables import GREEN, align
 
 @command(prints="tables")
@@ -26,6 +26,8 @@ def work(rows: int = option("--rows N", "How many.", default=1), as_json: bool =
     if as_json:
         say('{"text": "' + "long " * 30 + '"}')
         return
+    if rows > 40:
+        warn("of many rows, " * 5 + "which are long")
     say("A paragraph " + "of several words " * 6 + "ends.")
     table = [["STATE", "NAME", "NUMBER", "MORE"]]
     table += [["R", f"job {row}", str(row), "m" * 20] for row in range(rows)]
@@ -77,11 +79,22 @@ def test_a_person_sees_lines_that_fit_and_states_in_colour() -> None:
     assert "\x1b" not in on_terminal(TERM="dumb")
 
 
+def test_notes_and_errors_wrap_where_a_person_looks() -> None:
+    shown = on_terminal("--rows", "41", PAGER="cat").splitlines()
+    assert shown[:3] == [
+        "warning: of many rows, of many rows, of",
+        "  many rows, of many rows, of many rows,",
+        "  which are long",
+    ]
+    assert max(map(len, on_terminal("--sort", "none").splitlines())) <= 40
+    assert "\n" not in in_pipe("--sort", "none").strip()
+
+
 def test_a_pipe_gets_everything_as_it_is() -> None:
     shown = in_pipe("--rows", "50")
     assert shown.startswith("A paragraph of several words of several words of several words of")
     assert "R      job 49      49  mmmmmmmmmmmmmmmmmmmm\n" in shown
-    assert shown.count("\n") == 52
+    assert shown.count("\n") == 53
     assert on_terminal("--wide", NO_COLOR="1") == in_pipe()
     assert on_terminal("--json") == in_pipe("--json")
 

@@ -60,6 +60,20 @@ def test_a_narrow_terminal_leaves_out_what_matters_least_and_says_so() -> None:
     ]
 
 
+def test_columns_without_a_value_are_left_out_first() -> None:
+    rows = [["JOBID", "QOS", "NAME", "GRES"], ["1", "-", "deep", "gpu:2"], ["2", "-", "wide", "-"]]
+    with view(width=20):
+        shown = align(rows, (0,), later=("GRES", "QOS"))
+    assert shown == ["JOBID  NAME  GRES", "    1  deep  gpu:2", "    2  wide  -", "(--wide shows QOS)"]
+
+
+def test_a_display_gets_one_line_a_row_and_cuts_it_itself() -> None:
+    with view(width=50, cuts=True):
+        shown = lines(later=("TIME", "USER", "NODES"))
+    assert len(shown) == len(QUEUE)
+    assert shown[2] == "    3  deep  PD      2  " + QUEUE[2][-1]
+
+
 def test_a_table_of_figures_goes_on_below_behind_its_labels() -> None:
     rows = [["", "unit", "one", "two", "three"], ["wait", "h", "1.25", "22.50", "3.75"]]
     with view(width=20):

@@ -17,7 +17,7 @@ def accounts() -> None:
     """Look after the database of a manager (serve --db)."""
 
 
-@command(accounts)
+@command(accounts, prints="text")
 def check(
     file: str = argument(kind=click.Path()),
     as_json: bool = option("--json", "Machine-readable output."),

@@ -95,7 +95,7 @@ def revoke(folder: str = FOLDER, role: str = ROLE, name: str = argument()) -> No
     say(f"{role} {name} may not connect any more")
 
 
-@command(keys, name="list")
+@command(keys, name="list", prints="text")
 def list_keys(folder: str = FOLDER, as_json: bool = option("--json", "Machine-readable output.")) -> None:
     """List the peers that a keyring accepts, and their public keys."""
     from cosched_plugin.common.curve import Keyring

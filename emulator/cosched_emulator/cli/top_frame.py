@@ -6,13 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.cli.user_tables import (
-    NUMBERS,
     clock_text,
     job_label,
     join_values,
     node_table,
-    queue_heads,
-    queue_lines,
     queue_table,
     rows_of,
     short,
@@ -20,7 +17,7 @@ from cosched_emulator.cli.user_tables import (
 )
 from cosched_emulator.users.idset import read_idset
 from cosched_terminal.console import printable
-from cosched_terminal.tables import wrapped
+from cosched_terminal.tables import VIEW, View, wrapped
 
 # Lines of `top`: each is a list of (text, style); the terminal code maps each style to its colours.
 
@@ -125,14 +122,11 @@ def _turn_text(turn: Row) -> str:
     return f"{'+'.join(map(str, turn['slots']))}{quanta}{guests}"
 
 
-_SHORT_HEADS: Final = {"TIME_LIMIT": "LIMIT", "SHARES_WITH": "WITH"}
 _MOST_DECISIONS: Final = 6
 _PARTITION_HEADS: Final = ("PARTITION", "RUNNING", "PENDING", "THREADS", "GRES")
 _PARTITION_NUMBERS: Final = frozenset(_PARTITION_HEADS[1:4])
 _WIDEST_PARTITION: Final = 24  # characters of a name
 _SHARE_OF_PARTITIONS: Final = 6  # they have one line of so many
-# Columns of the queue that a narrow window leaves out, in this order.
-_LEFT_OUT: Final = ("LICENSES", "PRIORITY", "ACCOUNT", "QOS", "TIME_LIMIT", "SLOWDOWN", "SHARES_WITH", "NAME", "GRES")
 SILENT_S: Final = 2.0  # a scheduler that owes an answer for longer is shown as silent
 _BAR: Final = 20
 _WIDEST_MATRIX: Final = 1_000  # columns of text
@@ -360,16 +354,11 @@ def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: 
     """Return the queue from line ``scroll`` on, in ``room`` lines, without some columns where it is wider than ``width``."""
     if room < 1:
         return []
-    columns, cells = list(queue_heads(jobs)), queue_lines(jobs)
-    for head in ("", *_LEFT_OUT):
-        if head in columns:
-            place = columns.index(head)
-            del columns[place]
-            cells = [[*row[:place], *row[place + 1 :]] for row in cells]
-        names = [_SHORT_HEADS.get(each, each) for each in columns]
-        heads, *lines = text_table(names, cells, NUMBERS | {"LIMIT"}).splitlines()
-        if max(map(len, (heads, *lines))) <= width:
-            break
+    token = VIEW.set(View(width=width, cuts=True))
+    try:
+        heads, *lines = queue_table(jobs).splitlines()
+    finally:
+        VIEW.reset(token)
     if left_out:
         lines.append(f"and {left_out} more jobs")
     first = min(max(0, scroll), max(0, len(lines) - (room - 1)))

@@ -84,8 +84,8 @@ def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Colle
 
 # What a narrow terminal leaves out, in this order, and the colours of states.
 _LATER: Final = (
-    "LICENSES", "PRIORITY", "ACCOUNT", "QOS", "STARTS", "SUBMIT", "CPU", "SLOT", "TO", "FROM", "GRES", "PARTITION", "PARTITIONS",
-    "MEMORY_MIB", "TIME_LIMIT", "SHARES_WITH", "SLOWDOWN", "SLOWED", "WAIT", "START", "USER", "END",
+    "LICENSES", "PRIORITY", "ACCOUNT", "QOS", "STARTS", "SUBMIT", "TO", "FROM", "MEMORY_MIB", "TIME_LIMIT", "CPU", "SLOWDOWN", "SLOWED",
+    "SHARES_WITH", "PARTITIONS", "PARTITION", "GRES", "SLOT", "WAIT", "START", "USER", "END",
 )  # fmt: skip
 STATE_COLOURS: Final = {
     **dict.fromkeys(("RUNNING", "R", "COMPLETED", "CD", "MIXED", "ALLOCATED"), GREEN),
@@ -189,11 +189,6 @@ def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
     shared = ("SLOT", "CPU") if rows and "slot" in rows[0] else ("SLOWDOWN",)
     heads = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
     return (*heads, *asked, *shared, "NODELIST(REASON)")
-
-
-def queue_lines(rows: Sequence[Row], *, expand: bool = False) -> list[list[str]]:
-    """Return the cells of the queue's lines."""
-    return _cells(queue_heads(rows), rows if expand else _group_tasks(rows))
 
 
 # Estimates of starts.

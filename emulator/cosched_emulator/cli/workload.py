@@ -275,7 +275,7 @@ def _with_drawn_usage(
     return workload if annotations is None else with_annotations(workload, read_annotations(annotations))
 
 
-@command(workload, name="import", epilog=_IMPORT_EXAMPLES)
+@command(workload, name="import", epilog=_IMPORT_EXAMPLES, prints="text")
 def import_log(
     sacct: str | None = option("--sacct FILE", "What sacct -P or sacct --json printed.", click.Path()),
     out: str | None = option("--out DIR", "Folder to write: trace.swf, jobs.csv, scenario.toml.", click.Path()),
@@ -382,7 +382,7 @@ def _inferred(prepared: Prepared, folder: Path) -> Iterator[str]:
 
 
 # Over 50 lines: one argument for each option, and what each direction does not take.
-@command(workload, epilog=_CONVERT_EXAMPLES)
+@command(workload, epilog=_CONVERT_EXAMPLES, prints="text")
 def convert(
     files: tuple[str, ...] = argument(kind=click.Path()),
     cores: int = option("--cores C", "Processes that fill a host.", _POSITIVE, 1),

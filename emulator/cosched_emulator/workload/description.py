@@ -15,7 +15,7 @@ from cosched_emulator.workload.job import Calendar, CutRuns, Workload
 from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, columns_of, intern_values
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
-from cosched_terminal.tables import align
+from cosched_terminal.tables import VIEW, align
 
 # How the jobs of a workload, and its work, are divided among users.
 
@@ -115,7 +115,11 @@ def rhythm_lines(rhythm: Rhythm) -> list[str]:
     head = (
         [] if named else [f"hours and days are counted from the {rhythm.counted_from}: {_REASONS[rhythm.counted_from]}"]
     )
-    return [*head, *align(rows, (0, 1, 2, 5, 6), head=False)]
+    beside = align(rows, (0, 1, 2, 5, 6), head=False, fit=False)
+    width = VIEW.get().width
+    if width is None or max(map(len, beside)) <= width:
+        return [*head, *beside]
+    return [*head, *align(left, (0, 1, 2), head=False), "", *align(right, (1, 2), head=False)]
 
 
 def _rows(

@@ -14,6 +14,7 @@ from cosched_emulator.workload.job import Calendar
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
+from cosched_terminal.tables import VIEW, View
 
 HOUR, DAY = 3_600, 86_400
 # 2 January 2000, 23:00 UTC, is a Sunday. In the zone of the log it is 0:00 of Monday 3 January.
@@ -85,6 +86,11 @@ def test_the_hours_of_a_model_are_those_of_its_days() -> None:
     assert 9 <= busiest <= 17
     assert sum(found.hour_jobs[2:6]) < 0.1  # the valley before dawn
     assert rhythm_lines(found)[2].split()[3:5] != []
+    token = VIEW.set(View(width=60))  # days stand below hours
+    narrow = rhythm_lines(found)
+    VIEW.reset(token)
+    assert len(narrow) > len(rhythm_lines(found)) + 7
+    assert max(map(len, narrow[1:])) <= 60
     assert rhythm_of(columns_of(model.jobs), None).counted_from == "first submission"
 
 
