@@ -7,8 +7,10 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
+from cosched_plugin.common.deadline import tells_place
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.common.process import Service, freeze_heap, stop_on_signals
 from cosched_plugin.common.status import QUEUE_GAUGES, Gauge, Status, Value
@@ -88,7 +90,7 @@ def serve(
             from cosched_plugin.common.metrics_server import serve_metrics  # noqa: PLC0415 - few have it, and it is slow to load
 
             open_things.callback(serve_metrics(metrics_address, server.status, said).close)
-        with freeze_heap(), stop_on_signals(server.stop, said):
+        with freeze_heap(), stop_on_signals(server.stop, said), tells_place(partial(said, "place", level=WARNING)):
             return server.run(silence_s)
 
 

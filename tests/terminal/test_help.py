@@ -50,3 +50,9 @@ def test_a_long_example_is_continued_as_a_shell_reads_it() -> None:
     assert shlex.split("\n".join(lines).replace("\\\n", "")) == shlex.split(example)
     assert all(line.endswith(" \\") for line in lines[:-1])
     assert not re.search(r"(--set|--out|--filter) \\\n", shown)  # an option and its value are not parted
+
+
+@pytest.mark.parametrize(("program", "command"), [(emulator, "simulate"), (plugin, "check")])
+def test_the_time_of_a_decision_has_the_same_names_where_policies_are_tried(program: LazyGroup, command: str) -> None:
+    (option,) = [each for each in program.load(command).params if "--decision-timeout" in each.opts]
+    assert "--deadline" in option.opts

@@ -16,6 +16,7 @@ from cosched_emulator.results.figures.replay_figures import replay_lines
 from cosched_emulator.results.files.run_folder import may_share_nodes, part_name, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
+from cosched_hwmodel.units import seconds_text
 from cosched_plugin.protocol.messages import REJECTED
 from cosched_terminal.console import say, warn
 
@@ -61,8 +62,16 @@ def report(
     if finished.refused:
         warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:
-        shown = ", ".join(map(str, unfinished[:5])) + (", ..." if len(unfinished) > 5 else "")
-        raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")
+        raise EmulatorError(_stuck(finished, policy))
+
+
+def _stuck(finished: Finished, policy: str) -> str:
+    """Return which jobs never ended, when nothing was left to happen, and whether the policy has started any."""
+    unfinished, jobs = finished.unfinished, finished.jobs
+    shown = ", ".join(map(str, unfinished[:5])) + (f", {len(unfinished) - 5} more" if len(unfinished) > 5 else "")
+    last_us = max(int(times.max(initial=0)) for times in (jobs.submit_us, jobs.start_us, jobs.end_us))
+    none = "" if jobs.started.any() else f"; {policy} has started no job"
+    return f"{len(unfinished)} jobs never ended, and nothing was left to happen after {seconds_text(last_us)} s: {shown}{none}"
 
 
 def repairs_of(notes: Sequence[str]) -> list[str]:

@@ -129,8 +129,9 @@ _GROUPS: Final = {
             f"Program fine: part of the time that it computes.  [default: {offered.CPU_SHARE:g}]", float),
     ),
     "Run": (
-        sets("clock.deadline_s", "--deadline S",
-            f"Seconds a plugin has to answer.  [default: {offered.DEADLINE_S:g}]", click.FloatRange(min=0.1)),
+        sets("clock.deadline_s", "--deadline --decision-timeout S",
+            f"Seconds that a policy or plugin has to answer; a policy's line is told.  [default: {offered.DEADLINE_S:g}]",
+            click.FloatRange(min=0.1)),
         sets("seed", "--seed", f"Seed of all random draws.  [default: {offered.SEED}]", int),
     ),
 }  # fmt: skip

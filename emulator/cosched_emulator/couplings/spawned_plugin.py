@@ -21,6 +21,7 @@ from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import LinkError
 from cosched_emulator.scenario.faults import USUAL_BATCHES, PluginFaultsSection
 from cosched_hwmodel.draws import key, uniform
+from cosched_plugin.common.deadline import PLACE_SIGNAL
 from cosched_plugin.protocol.endpoint import MAX_IPC_PATH_BYTES
 from cosched_plugin.protocol.messages import Action, Event, Welcome
 
@@ -28,6 +29,7 @@ ENDPOINT: Final = "{endpoint}"  # stands for the endpoint in a command line
 PREFIX: Final = "cosched-"
 STALE_AFTER_S: Final = 60.0  # the owner of a younger directory may not have locked it yet
 TAIL_BYTES: Final = 4096
+PLACE_S: Final = 0.5  # for it to say where it is
 STOP_S: Final = 2.0  # for the process to end when it is asked to
 
 
@@ -83,6 +85,18 @@ class SpawnedPlugin:
         with self._changing:
             if not self._closed:
                 self._process.send_signal(signal.SIGSTOP if stop else signal.SIGCONT)
+
+    def place_and_tail(self) -> str:
+        """Return `stderr_tail`, after the process was asked where it is; it may be in an endless loop of a policy."""
+        with self._changing:
+            alive = not self._closed and self._process.poll() is None and _takes(self._process.pid, PLACE_SIGNAL)
+            before = self.stderr_tail()
+            if alive:
+                self._process.send_signal(PLACE_SIGNAL)
+        until_s = time.monotonic() + PLACE_S
+        while alive and self.stderr_tail() == before and time.monotonic() < until_s:
+            time.sleep(0.01)
+        return self.stderr_tail()
 
     def stderr_tail(self) -> str:
         """Return the last lines that the process wrote to its standard error, at most 4 KiB."""
@@ -286,3 +300,13 @@ class FaultyPluginLink:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()
+
+
+def _takes(pid: int, number: signal.Signals) -> bool:
+    """Return whether a process handles a signal, instead of dying of it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)

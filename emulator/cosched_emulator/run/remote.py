@@ -63,7 +63,7 @@ def spawned_link(choice: PolicyChoice, prepared: Prepared, trace: str | None) ->
     argv += [] if believed in BUILT_IN else ["--contention", believed]
     argv += [] if trace is None else ["--trace", trace]
     with SpawnedPlugin(argv) as plugin:
-        port = open_port(prepared, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail)
+        port = open_port(prepared, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.place_and_tail)
         link: Link = _link(prepared, port)
         if faults.plugin is not None:
             link = FaultyPluginLink(

@@ -226,7 +226,10 @@ def check(
     seed: int = option("--seed", "Seed of the random jobs.", default=1),
     runs: int = option("--runs", "Random workloads to try.", click.IntRange(min=1), 20),
     deadline_s: float = option(
-        "--deadline", "Seconds that the policy may take for an answer.", click.FloatRange(min=0.1), 60.0
+        "--deadline --decision-timeout S",
+        "Seconds that the policy may take for an answer; then its line is told.",
+        click.FloatRange(min=0.1),
+        60.0,
     ),
     batches: str | None = option(
         "--replay", "Answer the batches of another check, from the file that it wrote.", hidden=True

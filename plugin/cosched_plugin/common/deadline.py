@@ -1,7 +1,7 @@
 """A deadline for a policy that is called in this process: the code of others may never return.
 
-Asked by the conformance check, and by the emulator where it calls a policy itself. A scheduler in a process of its own needs
-none of this: who waits for its answer has a deadline.
+Asked by the conformance check, and by the emulator where it calls a policy itself. For a scheduler in a process of its own, who
+waits for its answer has a deadline, and asks with `PLACE_SIGNAL` where it is.
 """
 
 from __future__ import annotations
@@ -76,6 +76,22 @@ def overdue_after(deadline_s: float, waits_for: Callable[[], object], *, ends: b
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if ends:
             faulthandler.cancel_dump_traceback_later()
+
+
+PLACE_SIGNAL: Final = signal.SIGUSR1
+
+
+@contextmanager
+def tells_place(tell: Callable[[str], None]) -> Iterator[None]:
+    """Call ``tell`` with the place at which the main thread is, whenever `PLACE_SIGNAL` comes; no effect in another thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(PLACE_SIGNAL, lambda _number, frame: tell(_place(frame)))
+    try:
+        yield
+    finally:
+        signal.signal(PLACE_SIGNAL, before)
 
 
 def _place(frame: FrameType | None) -> str:

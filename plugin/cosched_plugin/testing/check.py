@@ -311,7 +311,9 @@ class _Trial:
             waits = "" if self.site.slots is None else ", or no turn has their slot"
             raise self._problem(f"nothing will happen, and these are suspended{waits}: {brief(stopped)}")
         if starved:
-            raise self._problem(f"nothing runs, nothing will happen, and these could start: {brief(starved)}")
+            raise self._problem(
+                f"nothing runs, nothing will happen, and the policy does not start what could: {brief(starved)}"
+            )
 
     def check_note_sizes(self) -> None:
         """After the run: submit many more jobs, a few at a time, and check whether a note about the cluster grows with each."""

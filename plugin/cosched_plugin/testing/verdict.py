@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from cosched_hwmodel.units import seconds_text
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.protocol.messages import Event, JobSpec
 
@@ -17,7 +18,7 @@ _LONGEST_PROBLEM: Final = 800
 def brief(value: object) -> str:
     """Return a value as a short text: a job as its size and estimate, the first items of a list."""
     if isinstance(value, JobSpec):
-        return f"job {value.id} ({value.processes} processes, {value.estimate_us} us)"
+        return f"job {value.id} ({value.processes} processes, {seconds_text(value.estimate_us)} s)"
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         usual = type(value)._field_defaults  # type: ignore[attr-defined]  # of a NamedTuple
         told = [pair for pair in zip(value._fields, value, strict=True) if pair not in usual.items()]
@@ -96,7 +97,7 @@ class PolicyCheckError(PluginError):
     def __str__(self) -> str:
         lines = [
             _cut(self.problem, _LONGEST_PROBLEM),
-            f"  in run {self.run} of seed {self.seed}, at {self.now_us} us, after",
+            f"  in run {self.run} of seed {self.seed}, at {seconds_text(self.now_us)} s, after",
             *([f"    {brief(event)}" for event in self.events[:_LISTED_EVENTS]] or ["    nothing"]),
         ]
         if len(self.events) > _LISTED_EVENTS:
