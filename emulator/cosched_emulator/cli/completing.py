@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -63,7 +62,7 @@ def _folders(typed: str, mark: str) -> Offered:
             if not entry.is_dir() or entry.name.startswith(".") or (depth == 0 and not entry.name.startswith(name)):
                 continue
             path = f"{folder}{entry.name}"
-            if Path(path, mark).is_file():
+            if os.path.isfile(os.path.join(path, mark)):
                 yield path, ""
             elif depth < _DEPTH:
                 open_ones.append((f"{path}/", depth + 1))
