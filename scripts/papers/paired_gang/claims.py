@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -167,7 +166,7 @@ STATIC: Final = (
         policy=MATCHINGS),
     block(
         row("C7: barriers/s of the I/O job, {policy} / gang, 3.9 to 4.1", ratio(ex.rate(IO), "{policy}", STRICT), Band(3.9, 4.1),
-            "almost 4 x", at="{work}, {local}"),
+            f"almost {printed.SINGLE_IO:g} x", at="{work}, {local}"),
         row("C8: barriers/s of the I/O job, {policy} / alone on the cluster, above 0.95",
             ratio(ex.rate(IO), "{policy}", cell(STRICT, work=ex.alone(IO))), Band.above(0.95), "nearly the maximum",
             at="{work}, {local}"),
@@ -175,7 +174,7 @@ STATIC: Final = (
             "not compromised", at="{work}, {local}"),
         work=mix(1), variant=LOCAL, policy=lambda variant, **_: MATCHINGS if variant is None else (BEST,), local=_local),
     row("C7: the same, paired-gang with figure 4 as printed", ratio(ex.rate(IO), cell(PAIRED, variant="printed"), STRICT),
-        Band(3.9, 4.1), "almost 4 x", work=mix(1)),
+        Band(3.9, 4.1), f"almost {printed.SINGLE_IO:g} x", work=mix(1)),
     row("C5: barriers per second in which it may run, {kind}, best fit / gang, above 0.95", ratio("speed_{kind}", BEST, STRICT),
         Band.above(0.95), "low interference", at="{work}, {local}", variant=LOCAL, local=_local, work=PAIRS, kind=KINDS),
     row("C10: CPU share logged by I/O jobs, {how[1]}, %: below 0.5", mean("share_io_{how[1]}", "{how[0]}"), Band.below(0.005),
@@ -191,8 +190,8 @@ STATIC: Final = (
         "very similar", work=[*map(mix, ex.MIXES)]),
     row("C19: barriers/s of each job, pre-designed / best fit, jobs 0 to 3: fastest above 1.01, slowest below 0.99",
         Beside(every(lambda figures, end, work: by_seed(end, *(ratios_of(f"rate_of_{slot}", PAIRED, BEST)
-            for slot in ex.SLOTS)).of(Table(figures), {"work": work}), end=(max, min)), every(ratio("rate_of_{slot}", PAIRED, BEST),
-            slot=ex.SLOTS)),
+            for slot in ex.SLOTS)).of(Table(figures), {"work": work}), end=(max, min)),
+            every(ratio("rate_of_{slot}", PAIRED, BEST), slot=ex.SLOTS)),
         lambda end, **_: Band.above(1.01) if end is max else Band.below(0.99), "some more, others less", work=[*map(mix, (2, 3, 4))]),
     row(f"C21: barriers/s of compute jobs, {{size}} nodes / {ex.SIZE}, within 1 %", ratio(ex.rate(COMPUTE), _of_size(0), PAIRED),
         PERCENT_1, "no real impact", work=mix(0), size=_SIZES),
@@ -201,11 +200,11 @@ STATIC: Final = (
         "not as total I/O", work=mix(4), size=_SIZES),
     _monotone("C24: barriers/s of compute jobs rise with the size", COMPUTE, (1, 2, 3), ABOVE_1, "rises"),
     row(f"C26: gain of {{kind}} with G_comp {{grain:g}} M / that with {ex.GRAIN:g} M, within 3 %",
-        by_seed(float.__truediv__, ratios_of(_rate, cell(PAIRED, work="{work}, {grain:g} M"), cell(STRICT,
-            work="{work}, {grain:g} M")), ratios_of(_rate, PAIRED, STRICT)),
+        by_seed(float.__truediv__, ratios_of(_rate, cell(PAIRED, work="{work}, {grain:g} M"),
+            cell(STRICT, work="{work}, {grain:g} M")), ratios_of(_rate, PAIRED, STRICT)),
         Band(0.97, 1.03), "not much impact", kind=KINDS, work=PAIRS, grain=[grain for grain in ex.GRAINS if grain != ex.GRAIN]),
     row("C27: barriers/s of all jobs, {policy} / gang, 1.8 to 2.1", ratio("rate_total", "{policy}", STRICT), Band(1.8, 2.1),
-        "nearly 2 x", work=mix(2), policy=MATCHINGS),
+        f"nearly {printed.DOUBLE:g} x", work=mix(2), policy=MATCHINGS),
     row("C44: progress of two 45 % jobs, paired / alone, grain x 1 below 3, 10 and 30",
         Beside(every(_finer, coarser=ex.FINE_PAIRS[1:]), every(by_seed(float, ratios_of(f"speed_{COMPUTE}", BEST, STRICT)),
             work=ex.FINE_PAIRS)),
@@ -291,18 +290,17 @@ _OF_LOADS = [homogeneous(load) for load in ex.LOADS]
 _SATURATED = [homogeneous(load) for load in SATURATED]
 _HEAVIEST = homogeneous(ex.LOADS[-1])
 _OTHER = [dynamic(ex.HETEROGENEOUS, load) for load in ex.LOADS]
-_TO_HOMOGENEOUS = partial(ratio, of="{policy}")
 # fmt: off
 DYNAMIC: Final = (
     row("{id}: mean response, {strict[0]} / paired-gang", ratio(RESPONSE, "{strict[0]}", PAIRED),
         near_ratio(lambda load, **_: printed.RESPONSE[load]),
         lambda load, **_: f"{'about' if load == '0.5' else 'nearly'} {printed.RESPONSE[load]:g} x", at=_place,
-        **_strict(load=printed.RESPONSE, work=lambda load: [homogeneous(load)], id=lambda load, **_: "C30" if load == "0.5"
-            else "C31")),
+        **_strict(load=printed.RESPONSE, work=lambda load: [homogeneous(load)], id=lambda load, **_: "C30"
+            if load == "0.5" else "C31")),
     row(f"C32: {{strict[0]}} / paired-gang rises with each step of the load ({ex.LOADS[0]} to {ex.LOADS[-1]})",
-        Beside(every(lambda figures, step, strict, variant, **_: _larger(*step).of(Table(figures), {"strict": strict,
-            "variant": variant}), step=[*pairwise(_OF_LOADS)]), every(ratio(RESPONSE, "{strict[0]}", PAIRED), join=", ",
-            work=_OF_LOADS), whole=True),
+        Beside(every(lambda figures, step, strict, variant, **_: _larger(*step).of(Table(figures),
+            {"strict": strict, "variant": variant}), step=[*pairwise(_OF_LOADS)]),
+            every(ratio(RESPONSE, "{strict[0]}", PAIRED), join=", ", work=_OF_LOADS), whole=True),
         Band.above(), "larger", at=_place, **_strict(work=ex.HOMOGENEOUS)),
     row(f"C32: mean response, {{strict[0]}} / paired-gang, above a load of 1: more than at {ex.LOADS[-1]}",
         Beside(every(_larger(_HEAVIEST, "{work}")), every(ratio(RESPONSE, "{strict[0]}", PAIRED), show=interval_text), whole=True),
@@ -323,8 +321,8 @@ DYNAMIC: Final = (
     # How often no job is left in the last two thirds of the submissions; the first third begins with an empty system.
     _clears("C37: an instant in the last two thirds at which no job is left, paired-gang", PAIRED, ex.LOADS, "now and then",
         clears=True),
-    *(_clears(f"C38: {'no such instant' if load in HEAVY else 'the same'}, {strict}", strict, [load], "fails to" if load in HEAVY
-            else "not said to fail", clears=load not in HEAVY) for strict in STRICTS for load in ex.LOADS),
+    *(_clears(f"C38: {'no such instant' if load in HEAVY else 'the same'}, {strict}", strict, [load], "fails to"
+            if load in HEAVY else "not said to fail", clears=load not in HEAVY) for strict in STRICTS for load in ex.LOADS),
     row(f"C39: jobs left when all are submitted, {{policy}}, {printed.LEFT[0]:g} to {printed.LEFT[1]:g}",
         mean("jobs_at_last", "{policy}"), Band(*printed.LEFT), "some dozens", policy=STRICTS, work=[*map(homogeneous, HEAVY)]),
     row(f"C40: hours from the last submission to the last end, {{policy}}, above {printed.DRAIN_H:g}", mean("drain_h", "{policy}"),
@@ -387,8 +385,8 @@ PHASES: Final = (
         lambda change, **_: "split" if change else "sometimes not split", at="{work}, {loss} lost{change}", work=COPIES,
         loss=ex.LOSSES_US, change=SHARP, variant=_lost, side=lambda change, **_: "below" if change else "above"),
     row(_SHARP_CHANGE,
-        lambda figures, work, loss: figures.change(RESPONSE, *(Where(work, PAIRED, lost(loss, sharp=sharp)) for sharp in (True,
-            False))),
+        lambda figures, work, loss: figures.change(RESPONSE, *(Where(work, PAIRED, lost(loss, sharp=sharp))
+            for sharp in (True, False))),
         ABOUT, _ABOUT_1, at="{work}, {loss} lost", shown=percent_text, work=COPIES, loss=ex.LOSSES_US),
     row(f"{_SHARP_CHANGE} ({{change}})", change(RESPONSE, cell("{policy}", variant="{change} change, dynamic"), "{policy}"), ABOUT,
         _ABOUT_1, at="{work}, {policy}", work=SHAPES, policy=(PAIRED, ex.NODE), change=("rise", "any")),
