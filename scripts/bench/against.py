@@ -70,6 +70,14 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
             "2,000 jobs, aarr 8.83, mix M1",
             "--lublin 2000 --aarr 8.83 --node lomarc-ht --contention lomarc --characteristics M1 --policy lomarc-r",
         ),
+        *[
+            simulation(
+                policy,
+                "1,000 jobs, aarr 9.83, mix M1",
+                f"--lublin 1000 --aarr 9.83 --node lomarc-ht --contention lomarc --characteristics M1 --policy {policy}",
+            )
+            for policy in ("symbiosis", "guests")
+        ],
         simulation(
             "rua",
             "1,500 jobs, aarr 8.83, mix med",

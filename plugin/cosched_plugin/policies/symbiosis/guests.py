@@ -68,6 +68,7 @@ class Guests(api.Matching):
         self._hosts: dict[api.NodeSet | None, OpenHosts] = {}
         self._hosts_at: object = None  # the key of the view
         self._candidates: frozenset[int] = frozenset()
+        self._asked: tuple[api.Gate, int] = (api.UNRESERVED, -1)  # for which gate these were sought, and when
         self._refused = _Refused(set(), api.UNRESERVED, None)
         # By running job, its other threads, and what they follow from.
         self._others: dict[int, tuple[tuple[object, ...], api.Layers | None]] = {}
@@ -99,7 +100,7 @@ class Guests(api.Matching):
     def join_candidates(self, context: api.Context, gate: api.Gatekeeper = api.UNRESERVED) -> Collection[int]:
         """Return the pending jobs that would gain enough as guests of the cheapest hosts, or are brief."""
         view, pending, model = context.view, context.pending, context.view.pairs
-        self._candidates = frozenset()
+        self._candidates, self._asked = frozenset(), (gate, view.now_us)
         hosts = self._open_hosts(view)
         jobs, count = pending.jobs, len(hosts.hosts)
         if model is None or not count or not jobs:
@@ -219,25 +220,31 @@ class Guests(api.Matching):
         known = last is not None and last.gate == gate
         if last is not None and known and job.id in last.column:
             return last
-        many = gate.reserved is not None and hasattr(gate, "may_hold_each") and not context.view.work.limited
-        if known or not many or job.id not in self._candidates:
+        if known or job.id not in self._candidates or not self._asks_many(gate, context.view):
             return self._searched([job], hosts, gate, context, one=one)
-        asks = _limits_of(job)
-        others = [other for other in context.pending.jobs if other.id in self._candidates and _limits_of(other) == asks]
+        asks, view = _limits_of(job), context.view
+        waiting = [other for other in context.pending.jobs if other.id in self._candidates and view.pending(other.id)]
+        others = [other for other in waiting if _limits_of(other) == asks]
         search = self._searched(others, hosts, gate, context, one=one)
         hosts.searches[one] = search
         self._refuse(hosts, gate, context.view)
         return search
+
+    def _asks_many(self, gate: api.Gate, view: api.View) -> bool:
+        """Tell whether a gate will be asked for many jobs, and not for the head of the queue alone, and has a quick check of them."""
+        backfills = gate.reserved is not None or (gate is self._asked[0] and view.now_us == self._asked[1])
+        return backfills and hasattr(gate, "may_hold_each") and not view.work.limited
 
     def _refuse(self, hosts: OpenHosts, gate: api.Gate, view: api.View) -> None:
         """Remember the jobs for which a gate lets too few hosts be held, or hosts of too little gain, until something changes."""
         if self._most:
             return
         first, second = hosts.searches[True], hosts.searches.get(False)
-        refused = first.refused(hosts)
+        refused = first.unfit()
         if second is not None and second.gate == gate:
-            refused |= {job_id for job_id, place in second.column.items() if not second.fine[place]}
-            refused -= {job_id for job_id, place in first.column.items() if first.fine[place]}
+            refused &= second.unfit()
+        elif gate is not api.UNRESERVED:
+            refused &= first.with_too_few(hosts)
         if self._refused.gate is gate and self._refused.at == view.key:  # of jobs that may have other nodes
             refused |= self._refused.jobs
         self._refused = _Refused(refused, gate, view.key)

@@ -107,7 +107,11 @@ class Search(NamedTuple):
         """Tell whether all hosts that may be held have too little room for a job."""
         return int(self.ranked.needed[self.column[job.id]]) == len(hosts.hosts)
 
-    def refused(self, hosts: OpenHosts) -> set[int]:
+    def unfit(self) -> set[int]:
+        """Return the jobs that gain too little, or have too few hosts."""
+        return {job_id for job_id, place in self.column.items() if not self.fine[place]}
+
+    def with_too_few(self, hosts: OpenHosts) -> set[int]:
         """Return the jobs for which all hosts that may be held have too little room."""
         too_few = (self.ranked.needed == len(hosts.hosts)).tolist()
         return {job_id for job_id, place in self.column.items() if too_few[place]}
