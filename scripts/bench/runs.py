@@ -113,7 +113,7 @@ def simulate(table: Table, load: float | None, policy: str, settings: Sequence[s
     jobs = len(finished.records)
     return {
         "jobs": jobs,
-        "wall_s": round(min(walls_s), 4),
+        "wall_s": round(min(walls_s), 6),
         "jobs_per_second": round(jobs / min(walls_s)),
         "offered_load": machine["offered_load"],
         "mean_queue_length": machine["mean_queue_length"],
