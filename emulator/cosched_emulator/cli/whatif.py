@@ -48,6 +48,7 @@ def whatif(
     window_jobs: int | None = option(
         "--window-jobs N", "Jobs of each, at most.  [default: 3000]", click.IntRange(min=10)
     ),
+    candidates: tuple[str, ...] = option("--candidate NAME", "Run only this one, or lever; may be repeated."),
     workers: int | None = option("--workers N", "Processes.  [default: one for each core]", click.IntRange(min=1)),
     out: Path = option("--out DIR", "Folder of the study, new or resumed."),
     wide: bool = option("--wide", "All tables, and every assumption."),
@@ -96,7 +97,7 @@ def whatif(
         raise click.UsageError("--as-submitted goes with --sacct FILE")
     with redirect_stdout(sys.stderr):  # modules that the site names may print
         sections, own = site_of(site, overrides(options))
-        question = Question(sections, policy or own, assignments, asked=policy is not None)
+        question = Question(sections, policy or own, assignments, asked=policy is not None, only=candidates)
         question = with_scale(question, window_count, window_jobs)
         prepared = prepare_question(question, out)
         folder = StudyFolder(out / STUDY)

@@ -207,7 +207,7 @@ def _table(table: Table) -> Iterator[str]:
     is_text = [_is_text(table, bare, place) for place in range(len(table.headings))]
     classes = [' class="text"' if text else "" for text in is_text]
     for heading, kind in zip(table.headings, classes, strict=True):
-        yield f'<th scope="col"{kind}>{escape(heading)}</th>'
+        yield f'<th scope="col"{kind}>{escape(heading)}</th>' if heading else "<td></td>"
     yield "</tr></thead>\n<tbody>\n"
     for line, row in enumerate(table.rows):
         first, *cells = row

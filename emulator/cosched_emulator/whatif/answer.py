@@ -22,10 +22,10 @@ from cosched_emulator.statistics.weighted import CLASS_NAMES
 from cosched_emulator.studies.study_result import Row, StudyResult
 from cosched_emulator.whatif.candidates import FORMULA, Candidate, Change, Place
 from cosched_emulator.whatif.causes import Cause
-from cosched_emulator.whatif.distance import Distance
+from cosched_emulator.whatif.distance import MOST_ERROR, Distance
 from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, USERS
 from cosched_emulator.whatif.question import PRESENT, Prepared, changes_of
-from cosched_emulator.whatif.waits import FloatArray, Waits, recorded_of, waits_of
+from cosched_emulator.whatif.waits import FloatArray, Waits, drift_of, recorded_of, waits_of
 
 RESPONSE: Final = "response_s_mean"
 FIGURES: Final[Mapping[str, str]] = {  # column of a study -> what it is
@@ -153,15 +153,27 @@ def compare(prepared: Prepared, result: StudyResult, distance: Distance | None =
     columns = {column: judged_together([one.changes[column] for one in found]) for column in FIGURES}
     later = judged_together([one.later for one in found])
     least = prepared.question.scale.least
+    drifts = {one: _drift(prepared, one, runs) for one in prepared.hardware}
     return tuple(
         one._replace(
             changes={column: changes[place] for column, changes in columns.items()},
-            verdict=gated(_verdict(columns[RESPONSE][place], least), one.wait_ratio, distance),
+            verdict=gated(_verdict(columns[RESPONSE][place], least), one.wait_ratio, distance, drifts[one.contention]),
             needed=_needed(columns[RESPONSE][place]),
             later=later[place],
         )
         for place, one in enumerate(found)
     )
+
+
+def _drift(prepared: Prepared, contention: str, runs: _Runs) -> float:
+    """Return by how much the baseline of the windows is another than that of the whole log, as |ln| of the ratio of mean waits.
+
+    Where several processors of the log are a node by assumption alone, jobs slow each other down today by assumption, too.
+    """
+    if contention in prepared.by_cores:
+        return 0.0
+    present = runs.windows(prepared.place(contention), PRESENT)
+    return abs(math.log(drift_of(prepared, waits_of(prepared, recorded_of(prepared), present, present))))
 
 
 def answer(prepared: Prepared, result: StudyResult, distance: Distance | None) -> Answer:
@@ -235,6 +247,11 @@ class _Runs:
             if place.variant in prepared.levers:
                 place, policy = prepared.place(FORMULA), place.variant
             self._rows.setdefault((place, policy), {})[int(row["workload"][1:])] = row
+        asked = {(cell.names["variants"], cell.names["workloads"]) for cell in result.plan.cells}
+        place = prepared.place(FORMULA)
+        for name in prepared.levers:  # where a lever changes nothing, it has no run: the present policy's is its, too
+            own = self._rows.setdefault((place, name), {})
+            own |= {at: row for at, row in self.windows(place, PRESENT).items() if (name, f"w{at}") not in asked}
 
     def windows(self, place: Place, policy: str) -> Windows:
         """Return the rows of a policy there, by window."""
@@ -303,17 +320,19 @@ def _verdict(change: Interval | None, least: int) -> str:
     return GAIN if change.high < 0 else HARM if change.low > 0 else OPEN
 
 
-def gated(verdict: str, wait_ratio: float, distance: Distance | None) -> str:
+def gated(verdict: str, wait_ratio: float, distance: Distance | None, drift: float = 0.0) -> str:
     """Return a verdict: a gain only where a credible baseline is nearer to the record than the candidate's mean wait is to its own.
 
-    Compared are |ln| of ratios of mean waits, the baseline's at the end of its interval. Harm stays harm.
+    Compared are |ln| of ratios of mean waits, the baseline's at the end of its interval, with that between the baseline of the windows
+    and of the whole log. Harm stays harm.
     """
     if verdict != GAIN:
         return verdict
     if distance is None:
         return UNCHECKED
     change = abs(math.log(wait_ratio)) if wait_ratio else math.inf
-    return GAIN if distance.credible and change >= distance.error_most else FAR
+    error = distance.error_most + drift
+    return GAIN if distance.credible and error <= MOST_ERROR and change >= error else FAR
 
 
 def _ratio(own: Mapping[int, float], base: Mapping[int, float]) -> float:

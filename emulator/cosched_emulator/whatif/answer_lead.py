@@ -15,9 +15,10 @@ import numpy as np
 from cosched_emulator.results.figures.comparison import NOTHING
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.whatif.answer import FAR, GAIN, HARM, OPEN, UNCHECKED, VERDICTS, Answer, Compared
+from cosched_emulator.whatif.causes import LEAST
 from cosched_emulator.whatif.distance import Distance
 from cosched_emulator.whatif.told import baseline_name, missing_facts
-from cosched_emulator.whatif.waits import WEEK_S, Summary, summary_of, user_hours
+from cosched_emulator.whatif.waits import WEEK_S, Summary, drift_of, summary_of, user_hours
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_terminal.console import printable
@@ -65,6 +66,12 @@ def no_claim(answer: Answer) -> str:
     if not found.credible:
         return f"The model does not explain this log: {waits}."
     if answer.best is not None and answer.best.verdict == FAR:
+        drift = drift_of(answer.prepared, answer.waits_under(answer.best))
+        if max(drift, 1 / drift) > math.exp(found.error_most):
+            return (
+                f"The windows do not have the baseline: the same jobs wait {drift:.2g} times as long as in the whole log, "
+                "as those that share nodes slow each other down."
+            )
         return f"The model does not explain this log well enough for gains so small: {waits}."
     return ""
 
@@ -93,25 +100,27 @@ def how_sure(answer: Answer) -> str:
     if found is None:
         parts.append(f"how near our baseline is to your site {UNCHECKED}")
     else:
-        parts.append(f"the baseline has {found.ratio:.2f} of the recorded mean wait{_weekly(found)}: {standing(found)}")
+        waits = f"the baseline's mean wait is {found.ratio:.2f} of the recorded one{_weekly(found)}"
+        parts.append(f"{waits}: {f'credible for changes beyond {found.beyond}' if found.credible else FAR}")
     return "; ".join(parts)
 
 
 def _weekly(found: Distance) -> str:
-    return "" if math.isnan(found.weekly_r) else f", r by week {found.weekly_r:.2f}"
+    return "" if math.isnan(found.weekly_r) else f" (weekly means: r {found.weekly_r:.2f})"
 
 
 def standing(found: Distance | None) -> str:
     """Return what the baseline is good for on this log."""
     if found is None:
         return UNCHECKED
-    return f"credible beyond x {math.exp(found.error_most):.2f}" if found.credible else FAR
+    return f"credible beyond {found.beyond}" if found.credible else FAR
 
 
 def next_step(answer: Answer) -> str:
     """Return what to measure first; where the baseline is not credible, what to tell of the site."""
+    best = answer.best
     if answer.distance is None or not answer.distance.credible:
-        if answer.causes:
+        if answer.causes and answer.causes[0].share >= LEAST:
             return f"{answer.causes[0].name} explain most: see {answer.causes[0].tell}"
         missing = missing_facts(answer.prepared.question)
         if missing:
@@ -122,6 +131,8 @@ def next_step(answer: Answer) -> str:
         return f"measure {one} beside {other}: they would share nodes longest"
     if answer.swings:
         return f"learn whether {answer.swings[0].change.what}: the answer hangs most on it"
+    if best is not None and best.verdict == OPEN and needed(best):
+        return f"run more windows of the log (--window-count {best.needed:.0f})"
     return "watch a candidate beside the live cluster"
 
 
@@ -170,10 +181,10 @@ def box_rows(answer: Answer) -> list[list[str]]:
 
 def candidate_rows(answer: Answer) -> list[list[str]]:
     """Return a line for each candidate below a heading: what can be read at a glance."""
-    rows = [["candidate", "what it is", "verdict", "response, %", "h less a week", "who pays"]]
+    rows = [["candidate", "what it is", "verdict", "response, %", "wait, h a week", "who pays"]]
     for one in answer.compared:
         waits = answer.waits_under(one)
-        hours = NOTHING if waits is None else f"{waits.fewer_hours:+,.0f}"
+        hours = NOTHING if waits is None else f"{-waits.fewer_hours:+,.0f}"
         verdict = one.verdict + of_windows(one, answer)
         name = named(one) if len(answer.prepared.hardware) > 1 else one.candidate.policy
         rows.append([name, one.candidate.what, verdict, _rounded(one.response), hours, payer_names(one, 1)])

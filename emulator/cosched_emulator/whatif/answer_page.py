@@ -13,7 +13,7 @@ from cosched_emulator.page.over_time import Line, lines_figure
 from cosched_emulator.page.study_page import change_bars
 from cosched_emulator.whatif.answer import FAR, GAIN, HARM, UNCHECKED, Answer, Compared
 from cosched_emulator.whatif.answer_lead import about_log, box_rows, candidate_rows, headline, how_sure, next_step
-from cosched_emulator.whatif.answer_text import conditions, paragraph, tables
+from cosched_emulator.whatif.answer_text import conditions, sentences, tables
 from cosched_emulator.whatif.told import site_name
 from cosched_emulator.whatif.waits import (
     MOST_GROUPS,
@@ -186,9 +186,10 @@ def _nearness(answer: Answer) -> Iterator[Block]:
     if found is None:
         return
     shares = [f"{100 * each:.0f} %" if math.isfinite(each) else "-" for each in (found.free_share, found.held_share)]
+    lacks = " The baseline lacks what held it back." * (found.held_share >= 0.005)
     yield Paragraph(
-        f"In {shares[0]} of the recorded wait as many processors as the job asked for were idle; in {shares[1]} EASY would have "
-        "started the job. The baseline lacks what held it back."
+        f"In {shares[0]} of the recorded wait as many processors as the job asked for were idle; in {shares[1]} EASY on processors "
+        f"alone would have started the job.{lacks}"
     )
     yield from (Paragraph(f"{cause.words}. See {cause.tell}.") for cause in answer.causes)
     for kind, classes in found.classes.items():
@@ -207,7 +208,7 @@ def _nearness(answer: Answer) -> Iterator[Block]:
 
 
 def _in_full(answer: Answer) -> Iterator[Block]:
-    yield Paragraph(paragraph(answer))
+    yield from map(Paragraph, sentences(answer))
     for table in tables(answer):
         yield Table(table.caption, table.rows[0], table.rows[1:], closed=True)
     for contention in answer.prepared.hardware:

@@ -52,10 +52,11 @@ _TOGETHER: Final = f"intervals of {100 * LEVEL:g} % for all rows together"
 
 def paragraph(answer: Answer) -> str:
     """Return the answer in sentences."""
-    return " ".join(_sentences(answer))
+    return " ".join(sentences(answer))
 
 
-def _sentences(answer: Answer) -> Iterator[str]:
+def sentences(answer: Answer) -> Iterator[str]:
+    """Yield the answer sentence by sentence."""
     if claim := no_claim(answer):
         yield claim
     yield (

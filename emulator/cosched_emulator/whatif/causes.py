@@ -6,6 +6,7 @@ record. So nothing is said of a record that is equal to the run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -17,12 +18,13 @@ from cosched_emulator.whatif.machine_use import FloatArray, IntArray, Look, Mach
 from cosched_hwmodel.units import SECOND_US
 
 LIMITS, POOLS, OUTAGES, PRIORITIES, HOLDS = "limits", "pools", "outages", "priorities", "holds"
-_LEAST: Final = 0.05  # of the wait: a cause that touches less is not told
+LEAST: Final = 0.05  # of the wait: a cause that touches less is told only where none touches more
+_NOTHING: Final = 0.001  # of the wait, which looks at 4,096 instants cannot tell from none
 _FEWEST: Final = 3  # users at one number of jobs, or jobs that come in an outage
 _OF_USERS: Final = 0.05  # who ask for more than they get: so many of them, too
 _SIGMA: Final = 3  # by which they are more than chance
 _PLATEAU: Final = 0.5  # of the wait in which jobs of a class fit: so long it is at its most
-_SELDOM: Final = 0.1  # of its wait: that in which they fit
+_SELDOM: Final = 0.1  # of its wait: that in which they fit; of the wait that is another size's: that which others touch
 _LOW: Final = 0.93  # of the usual use of the machine: less is an outage
 _POINTS: Final = 4_096  # instants of the log's time
 _SHORTEST_US: Final = 3600 * SECOND_US  # outage
@@ -44,11 +46,15 @@ class Cause(NamedTuple):
     @property
     def words(self) -> str:
         """Return it in a sentence, without what would tell it."""
-        return f"{self.name} ({100 * self.share:.0f} % of the wait): {self.evidence}"
+        return f"{self.name} ({_percent(self.share)} of the wait): {self.evidence}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1f} %"
 
 
 class Limit(NamedTuple):
-    """So many jobs of a user at a time, and the users whose jobs never were more, and were more in the run."""
+    """So many jobs of a user at a time, and the users whose jobs never were more."""
 
     jobs: int
     users: IntArray  # numbers
@@ -83,7 +89,6 @@ class Seen(NamedTuple):
     distance: Distance
     record: MachineUse
     users: IntArray  # number of each job's user, of the jobs of the record; 0: unknown
-    most: IntArray  # jobs of each user at once, in the record, of those who asked for more; 0: others
     limits: tuple[Limit, ...]
     pools: tuple[Pool, ...]  # of one kind
     outages: tuple[Outage, ...]  # that the run does not have
@@ -102,17 +107,17 @@ def seen_of(compared: Compared, distance: Distance) -> Seen:
     most = record.most_at_once(in_record)
     asked = record.most_at_once(in_record, asked=True)
     limits = tuple(_limits(most, run.most_at_once(in_run), asked))
-    capped = np.zeros(len(most), dtype=np.bool_)
+    allowed = np.full(len(most), len(record.size) + 1)
     for limit in limits:
-        capped[limit.users] = True
+        allowed[limit.users] = np.minimum(allowed[limit.users], limit.jobs)
     pools, classes = _pools(compared, record, run)
     caps = np.array([pool.processors for pool in pools], dtype=np.int64)
-    why = _Reasons(record, in_record, np.where(capped, most, len(record.size) + 1), classes, caps)
+    why = _Reasons(record, in_record, allowed, classes, caps)
     known = tuple(_outages(run, _Reasons.none(run)))
     outages = tuple(one for one in _outages(record, why) if not any(each.meets(one) for each in known))
-    shares = why.shares(outages)
-    rest = shares[3] - _Reasons.none(run).shares(known)[3]
-    return Seen(distance, record, in_record, np.where(asked > most, most, 0), limits, pools, outages, *shares[:3], rest)
+    shares = why.shares(outages, known)
+    rest = shares[3] - _Reasons.none(run).shares((), known)[3]
+    return Seen(distance, record, in_record, limits, pools, outages, *shares[:3], rest)
 
 
 class _Reasons(NamedTuple):
@@ -156,16 +161,22 @@ class _Reasons(NamedTuple):
         told = self.at_limit(look) | self.at_cap(look)
         return look.startable[~told[look.startable]]
 
-    def shares(self, outages: tuple[Outage, ...]) -> tuple[float, float, float, float]:
-        """Return the shares of the wait at a limit, at a cap, in an outage, and held without any of them."""
+    def rest_beside(self, look: Look, out: int, until_us: float) -> IntArray:
+        """Return likewise those that EASY would start with ``out`` processors out of service until then."""
+        told = self.at_limit(look) | self.at_cap(look)
+        started = self.use.startable(look, out, until_us)
+        return started[~told[started]]
+
+    def shares(self, outages: tuple[Outage, ...], known: tuple[Outage, ...]) -> tuple[float, float, float, float]:
+        """Return the shares of the wait at a limit, at a cap, in an outage, and held without any of them, or of the ``known`` ones."""
         sums, points = np.zeros(4), 0
         for look, count in self.use.looks_by_wait():
-            out = any(one.begin_us <= look.at_us < one.end_us for one in outages)
+            out, over = (any(one.begin_us <= look.at_us < one.end_us for one in each) for each in (outages, known))
             parts = (
                 self.at_limit(look),
                 self.at_cap(look),
                 np.full(len(look.queue), out),
-                () if out else self.rest(look),
+                () if out or over else self.rest(look),
             )
             shares = [float(np.count_nonzero(part)) for part in parts[:3]] + [float(len(parts[3]))]
             sums += count * np.array(shares) / len(look.queue)
@@ -178,15 +189,25 @@ class _Reasons(NamedTuple):
 
 
 def _limits(most: IntArray, in_run: IntArray, asked: IntArray) -> Iterator[Limit]:
-    """Yield the numbers of jobs at which more users stop than at those beside it, though they asked for more, and had it in the run."""
+    """Yield the numbers of jobs at which users stop, though they asked for more, and had it in the run.
+
+    One that no user exceeds is everybody's; of others, those at which more users stop than at those beside it.
+    """
     wanting = np.flatnonzero(asked > most)
     wanting = wanting[wanting > 0]  # 0 is no user
     counts = np.bincount(most[wanting], minlength=int(most.max(initial=0)) + 2)
-    for jobs in np.flatnonzero(counts >= max(_FEWEST, _OF_USERS * len(wanting))).tolist():
+    highest, of_all = int(most[1:].max(initial=0)), False
+    for jobs in np.flatnonzero(counts >= max(_FEWEST, _OF_USERS * len(wanting))).tolist()[::-1]:
         beside = (counts[jobs - 1] + counts[jobs + 1]) / 2 if jobs > 1 else counts[jobs + 1]
         users = wanting[most[wanting] == jobs]
-        more = np.count_nonzero(in_run[users] > jobs)
-        if counts[jobs] - beside >= _SIGMA * max(1.0, beside) ** 0.5 and 2 * more >= len(users):
+        if 2 * np.count_nonzero(in_run[users] > jobs) < len(users):
+            continue
+        if jobs == highest:
+            of_all = True
+            yield Limit(jobs, np.arange(1, len(most)))
+        elif of_all and jobs + 1 == highest:  # who seldom asks for much stops just below it
+            continue
+        elif counts[jobs] - beside >= _SIGMA * max(1.0, beside) ** 0.5:
             yield Limit(jobs, users)
 
 
@@ -281,7 +302,8 @@ def _outages(use: MachineUse, why: _Reasons) -> Iterator[Outage]:
             continue
         if len(run) > 2 and run[-1][0] - run[0][0] + step_us >= _SHORTEST_US:
             used = float(np.mean([use.processors - look.idle for _, look in run]))
-            if used < _LOW * usual and _all_wait(use, run[0][0], run[-1][0] + step_us):
+            looked = [look for _, look in run]
+            if used < _LOW * usual and (_all_wait(use, run[0][0], run[-1][0] + step_us) or _on_fewer(why, looked)):
                 nothing = any(not len(look.running) for _, look in run)
                 yield Outage(run[0][0], run[-1][0] + step_us, round(usual - used), nothing)
         run = [(time_us, look)] if held else []
@@ -294,6 +316,30 @@ def _all_wait(use: MachineUse, begin_us: float, end_us: float) -> bool:
     at_once = use.start_us[come] - use.submit_us[come] < _AT_ONCE_US
     fit = (idle >= use.size[come]) | at_once
     return int(np.count_nonzero(fit)) >= _FEWEST and 2 * int(np.count_nonzero(at_once)) < int(np.count_nonzero(fit))
+
+
+def _on_fewer(why: _Reasons, looks: list[Look]) -> bool:
+    """Tell whether jobs start and wait then as EASY has them on fewer processors: without those that stay idle to the end.
+
+    EASY may know when they return, or not. Jobs that are held for reasons of their own fit beside these processors, too, as soon as
+    others end; and those that start instead are not the ones that end before the return.
+    """
+    use, begin_us, end_us = why.use, looks[0].at_us, looks[-1].at_us
+    held = {int(job) for look in looks for job in look.queue[why.rest(look)]}
+    begun = np.unique(use.start_us[(use.start_us >= begin_us) & (use.start_us <= end_us)])
+    if len(begun) < _FEWEST or len(held) < _FEWEST:
+        return False
+    first, last = np.searchsorted(use.now_us, [begin_us, end_us])
+    stay = np.minimum.accumulate(use.idle[first : last + 1][::-1])[::-1].clip(0)  # from each instant on
+    out, out_then = (
+        stay[np.searchsorted(use.now_us[first : last + 1], each)].tolist()
+        for each in ([look.at_us for look in looks], begun)
+    )
+    for until_us in (end_us, math.inf):
+        still = sum(len(why.rest_beside(look, each, until_us)) > 0 for look, each in zip(looks, out, strict=True))
+        if 2 * still < len(looks) and 2 * use.out_of_turn(begun, out_then, until_us) < 1:
+            return True
+    return False
 
 
 def _of_outages(seen: Seen) -> Cause | None:
@@ -331,7 +377,7 @@ def _reordered(classes: tuple[ClassWait, ...], jobs: int, *, turned: bool) -> tu
             if max(left, right) > _APART * min(left, right) and not (turned and order >= 0):
                 other += weight
                 pairs.append((weight, one, two) if left < right else (weight, two, one))
-    if not pairs or other < _REORDERED * every:
+    if not pairs:
         return None
     _, first, last = max(pairs, key=lambda each: each[0])
     return other / every, first, last
@@ -339,11 +385,20 @@ def _reordered(classes: tuple[ClassWait, ...], jobs: int, *, turned: bool) -> tu
 
 def _moved(classes: tuple[ClassWait, ...]) -> float:
     """Return the share of all wait that is another class's in the run."""
-    parts = np.array([[one.jobs * one.recorded, one.jobs * one.simulated] for one in classes])
+    parts = np.array([[one.jobs * one.recorded, one.jobs * one.simulated] for one in classes]).reshape(-1, 2)
     if not parts.sum(axis=0).all():
         return 0.0
     recorded, simulated = (parts / parts.sum(axis=0)).T
     return float(np.abs(recorded - simulated).sum()) / 2
+
+
+def _of_order_alone(seen: Seen, moved: float) -> bool:
+    """Tell whether jobs start in another order than EASY's, and nothing else explains that so much wait is another size's.
+
+    Else waits of sizes part where queues are longer, too.
+    """
+    others = max(seen.limit_share, seen.pool_share, seen.outage_share, seen.rest_share)
+    return moved >= LEAST and others <= _SELDOM * moved and seen.record.out_of_turn(seen.record.starts()) >= LEAST
 
 
 def _of_priorities(seen: Seen) -> Cause | None:
@@ -351,9 +406,13 @@ def _of_priorities(seen: Seen) -> Cause | None:
     for kind, classes in seen.distance.classes.items():
         if kind == "user":  # they differ by chance, too
             continue
-        reordered = _reordered(classes, seen.distance.jobs, turned=kind == PROCESSORS)  # longer queues part sizes, too
-        if reordered is not None:
+        reordered = _reordered(classes, seen.distance.jobs, turned=kind == PROCESSORS)
+        if reordered is not None and reordered[0] >= _REORDERED:
             found.append((_moved(classes), kind, reordered))
+    sizes = seen.distance.classes.get(PROCESSORS, ())
+    if not found and _of_order_alone(seen, _moved(sizes)):
+        reordered = _reordered(sizes, seen.distance.jobs, turned=False)
+        found = [(_moved(sizes), PROCESSORS, reordered)] if reordered is not None else []
     if not found:
         return None
     share, kind, (others, first, last) = max(found, key=lambda each: each[0])
@@ -369,7 +428,7 @@ def _of_priorities(seen: Seen) -> Cause | None:
 
 
 def _of_holds(seen: Seen) -> Cause | None:
-    share = f"{100 * seen.rest_share:.0f} %"
+    share = _percent(seen.rest_share)
     evidence = (
         f"for {share} of the wait EASY would have started the job at once, and nothing else here tells why it was not"
     )
@@ -388,5 +447,6 @@ CAUSES: Final[Mapping[str, Callable[[Seen], Cause | None]]] = {
 
 def causes_of(seen: Seen) -> tuple[Cause, ...]:
     """Return what most likely explains the distance, by the wait that it touches; empty where run and record are alike."""
-    found = [cause for make in CAUSES.values() if (cause := make(seen)) is not None and cause.share >= _LEAST]
-    return tuple(sorted(found, key=lambda cause: -cause.share))
+    found = [cause for make in CAUSES.values() if (cause := make(seen)) is not None and cause.share >= _NOTHING]
+    found.sort(key=lambda cause: -cause.share)
+    return tuple([cause for cause in found if cause.share >= LEAST] or found[:1])

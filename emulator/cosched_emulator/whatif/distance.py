@@ -96,6 +96,11 @@ class Distance(NamedTuple):
         return max(abs(found.low), abs(found.high)) if found is not None and found.exists else self.error
 
     @property
+    def beyond(self) -> str:
+        """Return the change of the mean wait above which a credible baseline can tell one."""
+        return f"{100 * (math.exp(self.error_most) - 1):.0f} %"
+
+    @property
     def why_not(self) -> tuple[str, ...]:
         """Return why the run is no credible baseline, in words; empty where it is one."""
         return tuple(_why_not(self))

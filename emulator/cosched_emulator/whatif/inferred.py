@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from cosched_emulator.whatif.causes import LIMITS, OUTAGES, POOLS, Pool, Seen, seen_of
+from cosched_emulator.whatif.causes import LEAST, LIMITS, OUTAGES, POOLS, Pool, Seen, seen_of
 from cosched_emulator.whatif.distance import FEW_WEEKS, Compared, Distance, compared_of, distance_of
 from cosched_emulator.whatif.question import Prepared, Question, prepare_question
 from cosched_emulator.whatif.validation import Validation, run_whole, validation_of
@@ -26,7 +26,6 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import toml_value
 
 SCENARIO: Final = "scenario.toml"
-_ABOVE: Final = 0.1  # of the users who ask for more: so many may have had more than a limit
 _NEAR_R: Final = 0.02  # by which r may fall where the mean comes nearer
 
 
@@ -73,9 +72,9 @@ def infer_from(
     if compared is None:
         return validation_of(prepared), ()
     judged = []
-    for offer in _offers(prepared, compared, folder):
-        before = distance_of(_half(compared, second=True))
-        assert before is not None
+    before = distance_of(_half(compared, second=True))
+    for offer in _offers(prepared, compared, folder) if before is not None else ():
+        assert before is not None  # a run with a distance takes the place of one
         question = with_sections(prepared.question, offer.sections)
         tried = run_whole(prepare_question(question, prepared.folder), progress)
         with_it = compared_of(tried)
@@ -84,7 +83,7 @@ def infer_from(
         judged.append(Judged(offer, before, after, used))
         if used:
             assert with_it is not None
-            prepared, compared = tried, with_it
+            prepared, compared, before = tried, with_it, after
     return validation_of(prepared), tuple(judged)
 
 
@@ -118,8 +117,13 @@ def _offers(prepared: Prepared, compared: Compared, folder: Path) -> Iterator[Of
     if distance is None:
         return
     seen = seen_of(first, distance)
-    yield from _limit(seen)
-    if not prepared.question.names_machine and not prepared.question.site.get("partitions"):
+    if seen.limit_share >= LEAST:
+        yield from _limit(seen)
+    if (
+        seen.pool_share >= LEAST
+        and not prepared.question.names_machine
+        and not prepared.question.site.get("partitions")
+    ):
         yield from _partitions(prepared, compared, seen.pools, folder)
     whole = distance_of(compared)
     assert whole is not None
@@ -127,14 +131,15 @@ def _offers(prepared: Prepared, compared: Compared, folder: Path) -> Iterator[Of
 
 
 def _limit(seen: Seen) -> Iterator[Offer]:
-    """Yield the number of jobs of a user at a time that most users' jobs stop at, and few have more than."""
-    most = np.bincount(seen.most[seen.most > 0], minlength=1).tolist()  # users, by number of jobs
-    for limit in sorted(seen.limits, key=lambda one: -len(one.users)):
-        above, at = sum(most[limit.jobs + 1 :]), len(limit.users)
-        if above <= max(_ABOVE * sum(most), 0.5 * at):
-            what = f"a limit of {limit.jobs} running jobs for each user"
-            yield Offer(LIMITS, what, {"limits": [{"each": "user", "jobs": limit.jobs}]})
-            return
+    """Yield the number of jobs of a user at a time that most users' jobs stop at.
+
+    Some may have more: a limit changes, or some users are free of it. Whether it explains more than it breaks, the second half tells.
+    """
+    if seen.limits:
+        jobs = max(seen.limits, key=lambda one: len(one.users)).jobs
+        yield Offer(
+            LIMITS, f"a limit of {jobs} running jobs for each user", {"limits": [{"each": "user", "jobs": jobs}]}
+        )
 
 
 def _partitions(prepared: Prepared, compared: Compared, pools: tuple[Pool, ...], folder: Path) -> Iterator[Offer]:

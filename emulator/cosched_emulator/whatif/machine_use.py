@@ -6,7 +6,7 @@ Processors are counted: nodes, memory and GPUs are not looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -128,8 +128,43 @@ class MachineUse(NamedTuple):
             idle = int(self.idle[place])
             yield Look(now_us, idle, running, queue, self._startable(now_us, idle, running, queue))
 
-    def _startable(self, now_us: int, idle: int, running: IntArray, queue: IntArray) -> IntArray:
-        """Return the places in the queue of the jobs that EASY would start, beside those that run."""
+    def startable(self, look: Look, out: int, until_us: float) -> IntArray:
+        """Return the places in the queue of the jobs that EASY would start then, if so many idle processors were out of service.
+
+        They return at ``until_us``, as EASY knows; where that is infinite, it expects them never.
+        """
+        return self._startable(look.at_us, look.idle - out, look.running, look.queue, (until_us, out))
+
+    def starts(self) -> IntArray:
+        """Return when jobs that waited start: at most so many instants, evenly spread over all."""
+        times_us = np.unique(self.start_us[self.start_us > self.submit_us])
+        return times_us[np.linspace(0, len(times_us) - 1, min(_POINTS, len(times_us))).astype(np.int64)]
+
+    def out_of_turn(self, times_us: IntArray, out: Sequence[int] = (), until_us: float = math.inf) -> float:
+        """Return the share of the starts at these instants that EASY would not have made then; NaN: there are none.
+
+        ``out``: processors out of service at each, until ``until_us``, as of `startable`.
+        """
+        begun = others = 0
+        for at, look in enumerate(self.looks(np.searchsorted(self.now_us, times_us))):
+            now = np.flatnonzero(self.start_us == look.at_us)  # those, and what they hold, are still to come
+            queue = np.sort(np.concatenate([look.queue, now]))
+            running = look.running[self.start_us[look.running] < look.at_us]
+            absent = out[at] if out else 0
+            idle = look.idle + int(self.size[now[self.end_us[now] > look.at_us]].sum()) - absent
+            turn = queue[self._startable(look.at_us, idle, running, queue, (until_us, absent))]
+            begun += len(now)
+            others += len(now) - len(np.intersect1d(now, turn))
+        return others / begun if begun else math.nan
+
+    def _startable(
+        self, now_us: int, idle: int, running: IntArray, queue: IntArray, out: tuple[float, int] = (math.inf, 0)
+    ) -> IntArray:
+        """Return the places in the queue of the jobs that EASY would start, beside those that run; ``out``: return, processors."""
+        back, absent = out
+        if absent and not math.isfinite(back):  # EASY passes over what is larger than all that it has
+            able = np.flatnonzero(self.size[queue] <= self.processors - absent)
+            return able[self._startable(now_us, idle, running, queue[able])]
         size, estimate_us = self.size[queue], self.estimate_us[queue]
         if not len(queue) or idle < size.min():
             return np.empty(0, dtype=np.int64)
@@ -138,8 +173,9 @@ class MachineUse(NamedTuple):
         if fits < len(queue):
             idle -= int(size[:fits].sum())
             expected_us = (self.start_us[running] + self.estimate_us[running]).clip(now_us)  # an overdue job ends now
-            ends_us = np.concatenate([expected_us, now_us + estimate_us[:fits]])
-            held = np.concatenate([self.size[running], size[:fits]])
+            again = np.full(int(math.isfinite(back)), back if math.isfinite(back) else 0, dtype=np.int64)
+            ends_us = np.concatenate([expected_us, now_us + estimate_us[:fits], again])
+            held = np.concatenate([self.size[running], size[:fits], np.full(len(again), absent)])
             shadow_us, extra = _reservation(idle, int(size[fits]), ends_us, held)
             before = (now_us + estimate_us <= shadow_us).tolist()
             for place, wanted in enumerate(size[fits + 1 :].tolist(), fits + 1):

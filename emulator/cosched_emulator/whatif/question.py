@@ -5,7 +5,7 @@ Both are one study's folder: the second plan has all runs of the first, which ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -58,6 +58,7 @@ _MISSING: Final = {
     PAIRS: "no table of measured pairs was given (--pairs FILE)",
     BANDWIDTH: "the site does not say what memory bandwidth its nodes have (--bandwidth-gbs, or a file of node classes)",
 }
+_ONE_THREAD: Final = "nodes have one hardware thread a core, and the formula is about two"
 _WINDOWS: Final = "windows"  # beside it: a log for each
 
 
@@ -70,6 +71,7 @@ class Question:
     settings: tuple[str, ...] = ()  # on top of it
     scale: Scale = DEFAULT_SCALE
     asked: bool = False  # whether somebody asked for that policy, and no file of the site
+    only: tuple[str, ...] = ()  # the candidates and levers that are run, by name; empty: all
 
     @property
     def pairs(self) -> str | None:
@@ -199,7 +201,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     sections = {**base, "cluster": hardware[FORMULA]["cluster"], "script": question.site.get("script", ())}
     levers = [*levers_of(Site(sections, said, folder, by_priority=_by_priority(question)))]
     reasons = [(one, _why_not(one, question, log, hardware)) for one in CANDIDATES]
-    reasons += [(one, one.lacks) for one, _ in levers]
+    reasons = [*_chosen([*reasons, *((one, one.lacks) for one, _ in levers)], question.only)]
     return Prepared(
         question,
         log,
@@ -214,9 +216,19 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         tuple(notes),
         _other_programs(question, log, folder, said, hardware),
         by_cores,
-        {one.policy: sections for one, sections in levers if sections is not None},
+        {one.policy: sections for one, sections in levers if (one, "") in reasons and sections is not None},
         names_beside(str(workload["swf"])),
     )
+
+
+def _chosen(reasons: Sequence[tuple[Candidate, str]], only: tuple[str, ...]) -> Iterator[tuple[Candidate, str]]:
+    """Yield each candidate with why it is left out, if it is; raises ConfigurationError for an unknown one that is asked for."""
+    names = [one.policy for one, _ in reasons]
+    for name in only:
+        if name not in names:
+            raise ConfigurationError.unknown_name("--candidate", name, names)
+    for one, reason in reasons:
+        yield one, reason or "others were asked for" * bool(only and one.policy not in only)
 
 
 def _by_chance(question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -268,6 +280,9 @@ def _hardware(
     cluster = dict(question.site.get("cluster", {}))
     truth = {key: value for key, value in question.site.get("truth", {}).items() if key == "composition"}
     workload = dict(contention.workload) if _draws(name, question, said) else {}
+    if name == FORMULA and question.names_machine and _one_thread(_machine(question.site)):
+        notes.append(f"{name}: jobs run as long as in the log: {_ONE_THREAD}")
+        return {"cluster": _with_watts(cluster, notes, name), "truth": {**truth, "contention": "none"}, "workload": {}}
     notes.append(f"{name}: {contention.what}")
     if not question.names_machine:
         processors = cluster.get("nodes") or cluster.get("processors") or log.processors
@@ -329,6 +344,11 @@ def _of_import(question: Question, log: str) -> Iterator[str]:
     yield from assumptions_of(log, sum(item.nodes for item in classes), cores_of(classes))
 
 
+def _one_thread(classes: tuple[NodeClass, ...]) -> bool:
+    """Tell whether the formula says nothing of some nodes: what jobs on other cores do to each other is in the log's run times."""
+    return any(item.threads_per_core < 2 for item in classes)
+
+
 def _by_priority(question: Question) -> bool:
     """Tell whether the present policy goes by the priority that jobs come with."""
     return part_name(question.present.settings, "order") == "multifactor"
@@ -341,8 +361,8 @@ def _why_not(candidate: Candidate, question: Question, log: Workload, hardware: 
     if candidate.contention not in hardware:
         return _MISSING[candidate.contention]
     classes = _machine(hardware[candidate.contention])
-    if candidate.shares and candidate.contention == FORMULA and any(item.threads_per_core < 2 for item in classes):
-        return "nodes have one hardware thread a core, and the formula is about two"
+    if candidate.shares and candidate.contention == FORMULA and _one_thread(classes):
+        return _ONE_THREAD
     if candidate.contention == PAIRS and all(item.cores < 2 for item in classes):
         return "it needs nodes with two cores or more"
     if candidate.alike and int(columns_of(log.jobs).processes.array.max()) > most_alike(classes):
@@ -380,17 +400,18 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
     for place, change, _ in changed:
         if change.axis == "variants":
             variants[place.variant] = {**change.sections, **_shape(place)}
+    windows = [
+        {"name": name, **_window(prepared, name, first)}
+        for name, first in zip(prepared.windows, prepared.firsts, strict=True)
+    ]
     runs = [
         *_first_runs(prepared),
-        *_lever_runs(prepared),
+        *_lever_runs(prepared, windows),
         *chain(*(_changed_runs(prepared, place, change, one) for place, change, one in changed)),
     ]
     table = {
         **_common(prepared, "What if"),
-        "workloads": [
-            {"name": name, **_window(prepared, name, first)}
-            for name, first in zip(prepared.windows, prepared.firsts, strict=True)
-        ],
+        "workloads": windows,
         "hardware": _values(hardware),
         "beliefs": _values(beliefs),
         "variants": _values(variants),
@@ -469,11 +490,14 @@ def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
         }
 
 
-def _lever_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
-    """Yield the runs of the present policy in which the site changes something."""
+def _lever_runs(prepared: Prepared, windows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the runs of the present policy in which the site changes something; a window without an outage has none to leave out."""
     place = prepared.place(FORMULA)
-    for name in prepared.levers:
-        yield {"hardware": [FORMULA], "beliefs": [place.belief], "variants": [name], "policies": [PRESENT]}
+    for name, sections in prepared.levers.items():
+        changed = [window["name"] for window in windows if merged(window, sections) != window]
+        if changed:
+            there = {"hardware": [FORMULA], "beliefs": [place.belief], "variants": [name], "policies": [PRESENT]}
+            yield {**there, "workloads": changed}
 
 
 def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: Candidate) -> Iterator[dict[str, Any]]:

@@ -76,7 +76,7 @@ def validation_of(prepared: Prepared) -> Validation:
 def verdict(found: Distance) -> str:
     """Return whether the run is a credible baseline, and for what."""
     if found.credible:
-        return f"credible for changes of the mean wait by more than {100 * (math.exp(found.error_most) - 1):.0f} %"
+        return f"credible for changes of the mean wait by more than {found.beyond}"
     return f"not credible: {'; '.join(found.why_not)}"
 
 

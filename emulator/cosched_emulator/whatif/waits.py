@@ -45,6 +45,19 @@ class Waits(NamedTuple):
         return self.longer_s / 3600 / self.weeks
 
 
+def drift_of(prepared: Prepared, waits: Waits | None) -> float:
+    """Return how many times as long the jobs of the windows wait there under the present policy as in the run of the whole log.
+
+    It is about 1, unless jobs that share nodes today slow each other down in the windows: the log's run times have that already.
+    """
+    if waits is None or prepared.whole is None:
+        return 1.0
+    whole_s = prepared.whole.waits_s[waits.rows]
+    known = np.isfinite(whole_s) & np.isfinite(waits.present_s)
+    whole, present = float(whole_s[known].sum()), float(waits.present_s[known].sum())
+    return present / whole if whole and present else 1.0
+
+
 class Summary(NamedTuple):
     """Waits of some jobs, in minutes."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -57,7 +58,14 @@ def made_up(prepared: Prepared, responses: Mapping[str, Sequence[float]], **more
                 }
                 yield {**place, "policy": policy, **own, **more}
 
-    return cast(StudyResult, SimpleNamespace(rows=[*rows()], failures=()))
+    return result_of(prepared, rows())
+
+
+def result_of(prepared: Prepared, rows: Iterable[Mapping[str, Any]], windows: int | None = None) -> StudyResult:
+    """Return the result with these rows of a study in which each lever changes something in so many windows (None: all)."""
+    changed = itertools.product(prepared.levers, prepared.windows[:windows])
+    cells = [SimpleNamespace(names={"variants": name, "workloads": window}) for name, window in changed]
+    return cast(StudyResult, SimpleNamespace(rows=[*rows], failures=(), plan=SimpleNamespace(cells=cells)))
 
 
 def distance(recorded: float = 60.0, simulated: float = 60.0, *, most: float = 0.0, weekly_r: float = 0.9) -> Distance:

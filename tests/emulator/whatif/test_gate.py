@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from tests.emulator.whatif.made import asked, distance, made_up
+from tests.emulator.whatif.made import asked, distance, made_up, result_of
 from tests.properties import drawn
 
 from cosched_emulator.page.document import Beside, Paragraph, Table
-from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import FAR, GAIN, HARM, OPEN, UNCHECKED, Answer, answer, gated
 from cosched_emulator.whatif.answer_lead import brief, headline, how_sure, next_step, standing
 from cosched_emulator.whatif.answer_page import page
@@ -59,6 +56,13 @@ def test_no_gain_is_smaller_than_the_error(ratio: float, most: float, weekly_r: 
     assert gated(GAIN, ratio, found) == (GAIN if passes else FAR)
 
 
+def test_a_gain_over_another_baseline_than_that_of_the_record_is_none() -> None:
+    """In the windows the baseline waits thrice as long as in the run that is near the record."""
+    assert gated(GAIN, 0.2, distance(100, 100)) == GAIN
+    assert gated(GAIN, 0.2, distance(100, 100), math.log(3)) == FAR
+    assert gated(GAIN, 0.9, distance(100, 100), math.log(1.2)) == FAR
+
+
 # ---------------------------------------------------------------- what is said
 
 
@@ -77,7 +81,7 @@ def said(prepared: Prepared, found: Distance | None, candidates: dict[str, float
     for row in rows:
         wait_s = means[row["policy"]]
         row.update({"wait_s_mean": wait_s, WAITS: [wait_s] * counted, RESPONSES: [wait_s + 40] * counted})
-    return answer(prepared, cast(StudyResult, SimpleNamespace(rows=rows, failures=())), found)
+    return answer(prepared, result_of(prepared, rows), found)
 
 
 def verdicts(found: Answer) -> dict[str, str]:
@@ -107,7 +111,7 @@ def test_a_credible_log_has_gains_larger_than_the_error_only(prepared: Prepared)
         "is not credible, as the baseline is further from the record, or does not follow it: conservative"
         in paragraph(found)
     )
-    assert standing(SP2) == "credible beyond x 1.42"
+    assert standing(SP2) == "credible beyond 42 %"
     small = said(prepared, SP2, {"conservative": 50.0})
     assert paragraph(small).startswith(
         "The model does not explain this log well enough for gains so small: recorded 428 min"
@@ -149,7 +153,7 @@ def test_the_first_screen_has_headline_certainty_next_step_box_and_a_marked_line
     assert beside.table.headings == ["", "your log", "our baseline (assumed: EASY)"]
     assert box["mean wait, min"] == ["428", "381"]
     assert box["utilisation while jobs wait"] == ["80 %", "85 %"]
-    assert box["verdict"] == ["", "credible beyond x 1.42"]
+    assert box["verdict"] == ["", "credible beyond 42 %"]
     assert beside.table.caption.startswith("400 jobs of 5 users in 0.1 weeks; load ")
     lines = {row[0]: (row[2], candidates.marks.get((place, 2))) for place, row in enumerate(candidates.rows)}
     assert lines == {"sjbf": (GAIN, "good"), "conservative": (FAR, "open"), "glts": (HARM, "bad")}

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from tests.emulator.whatif.made import asked, distance, made_up, write_log
+from tests.emulator.whatif.made import asked, distance, made_up, result_of, write_log
 
 from cosched_emulator.scenario.machine import build_machine
-from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, RESPONSE, answer
 from cosched_emulator.whatif.candidates import Scale
 from cosched_emulator.whatif.levers import LEVERS
@@ -172,5 +170,19 @@ def test_runs_of_a_lever_count_beside_the_present_policy_under_its_name(tmp_path
         {**row, RESPONSE: 80.0 + place, "wait_s_mean": 80.0, "variant": "nodes + 10 %"}
         for place, row in enumerate(rows)
     ]
-    found = answer(prepared, cast(StudyResult, SimpleNamespace(rows=[*rows, *fewer], failures=())), distance())
+    found = answer(prepared, result_of(prepared, [*rows, *fewer]), distance())
     assert [(one.candidate.policy, one.verdict) for one in found.compared] == [("nodes + 10 %", GAIN)]
+
+
+def test_a_lever_has_no_run_in_a_window_in_which_it_changes_nothing(tmp_path: Path) -> None:
+    """An outage that is over before the second window: the study refused the same run twice, so that a site with one had no answer."""
+    script = [{"at_s": 0.0, "do": "reserve", "until_s": 9.0}]
+    prepared = _site(tmp_path, script=script)
+    cells = [cell for cell in study_of(prepared).cells if cell.names["variants"] == "no outages"]
+    assert [cell.names["workloads"] for cell in cells] == ["w1"]
+    plain = asked(tmp_path, script=script, cluster={"nodes": 8})
+    rows = made_up(plain, {PRESENT: [100.0] * 4}).rows
+    shorter = {**rows[0], RESPONSE: 60.0, "wait_s_mean": 60.0, "variant": "no outages"}
+    compared = answer(plain, result_of(plain, [*rows, shorter], windows=1), distance()).compared
+    (found,) = (one for one in compared if one.candidate.policy == "no outages")
+    assert (found.windows, found.wait_ratio) == (4, 0.9)

@@ -6,22 +6,20 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 from scripts.browser import CHROMIUM, browser
 from tests.commands import Commands, assert_one_line
 from tests.emulator.page.conftest import EVIL
-from tests.emulator.whatif.made import answered, asked, distance, made_up, write_log
+from tests.emulator.whatif.made import answered, asked, distance, made_up, result_of, write_log
 from tests.plugin.slurm.bed import RECORDED, needs_recordings
 from tests.properties import drawn
 
 from cosched_emulator import simulate
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.page.document import Bars, write_page
-from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
 from cosched_emulator.whatif.answer_page import page
 from cosched_emulator.whatif.answer_text import paragraph, text
@@ -130,7 +128,7 @@ def test_what_is_left_where_fewer_users_opt_in_is_always_said(prepared: Prepared
     assert "opt" not in paragraph(found)  # not run
     few = made_up(prepared, {"guests": [90.0, 91.0, 89.0, 90.0]}, belief="quarter opted in").rows
     half = made_up(prepared, {"guests": [80.0, 81.0, 79.0, 80.0]}, belief="half opted in").rows
-    result = cast(StudyResult, SimpleNamespace(rows=[*made_up(prepared, rows).rows, *few, *half], failures=()))
+    result = result_of(prepared, [*made_up(prepared, rows).rows, *few, *half])
     words = paragraph(answer(prepared, result, distance()))
     assert re.search(
         r"With guests the mean response changes by -40 %, .* where all users opt in; by -20 %, .* where half of the users let "
@@ -308,6 +306,24 @@ def test_a_site_of_single_threads_shares_nothing_by_formula(tmp_path: Path) -> N
     assert (
         reasons["lomarc-r"] == reasons["glts"] == "nodes have one hardware thread a core, and the formula is about two"
     )
+
+
+def test_jobs_on_nodes_of_single_threads_run_as_long_in_windows_as_in_the_log(tmp_path: Path) -> None:
+    """The formula had all jobs of a node of 128 cores slow each other down: the windows' waits were ten times the whole log's."""
+    found = asked(tmp_path, cluster={"nodes": 1, "preset": "1x8x1"})
+    assert {cell.scenario.truth.contention for cell in study_of(found).cells} == {"none"}
+    assert "formula: jobs run as long as in the log" in "\n".join(found.assumptions)
+
+
+def test_only_candidates_that_are_asked_for_are_run(tmp_path: Path, commands: Commands) -> None:
+    prepared = asked(tmp_path)
+    some = prepare_question(replace(prepared.question, only=("sjbf", "nodes + 10 %")), tmp_path / "some")
+    assert ([one.policy for one in some.candidates], [*some.levers]) == (["sjbf", "nodes + 10 %"], ["nodes + 10 %"])
+    assert {one.policy: why for one, why in some.left_out}["guests"] == "others were asked for"
+    ran = commands.emulator(
+        "whatif", "--swf", str(tmp_path / "log.swf"), "--candidate", "sjfb", "--out", str(tmp_path / "x")
+    )
+    assert "did you mean 'sjbf'?" in assert_one_line(ran, 2)
 
 
 def test_without_a_log_or_a_machine_the_error_says_what_is_missing(tmp_path: Path) -> None:

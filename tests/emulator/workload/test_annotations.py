@@ -346,3 +346,12 @@ def test_what_jobs_ask_for_has_its_form(field: str, value: str, expected: str, t
     with pytest.raises(InputError) as caught:
         read_annotations(file)
     assert str(caught.value) == f"{file}:2: field '{field}': expected {expected}, got '{value}'"
+
+
+def test_a_file_is_read_again_only_where_it_has_changed(tmp_path: Path) -> None:
+    """Each run of a study reads the same file; what changes between two runs counts."""
+    file = write(tmp_path, "job,ppn\n1,2\n")
+    first = read_annotations(file)
+    assert read_annotations(file) is first
+    write(tmp_path, "job,ppn\n1,24\n")
+    assert [*read_annotations(file).values["ppn"].values()] == [24]

@@ -24,9 +24,10 @@ Of several rows that say something of a job the most specific one wins: the one 
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -117,9 +118,25 @@ class Annotations(NamedTuple):
 
 
 def read_annotations(file: str) -> Annotations:
-    """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys."""
+    """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys.
+
+    Runs of a study share a side file: it is read again only if it has changed.
+    """
     if not file:
         raise ConfigurationError("annotations", "a CSV or TOML file", "''")
+    try:
+        now = os.stat(file)
+    except OSError:
+        return _read(file)  # which says what is wrong
+    return _read_once(file, now.st_ino, now.st_size, now.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)  # that of the runs, and of those with something changed
+def _read_once(file: str, *_: int) -> Annotations:
+    return _read(file)
+
+
+def _read(file: str) -> Annotations:
     said: dict[str, dict[JobKey, Any]] = {name: {} for name in _SAID}
     rows = _toml_rows(file) if file.endswith(".toml") else csv_rows(file, ANNOTATION_COLUMNS)
     for key, row in keyed(rows, file):
