@@ -99,25 +99,24 @@ class CountedRun:
         """``ended`` is told of every job as it ends; ``progress`` is called with the number of jobs that have ended."""
         self.batches = 0  # that a scheduler would have answered
         self._jobs = columns_of(prepared.workload.jobs)
-        self._threads = self._count = sum(item.nodes for item in prepared.nodes)  # all, and free ones
-        self._free = (1 << self._threads) - 1
+        self._nodes = self._count = sum(item.nodes for item in prepared.nodes)  # all, and free ones
+        self._free = (1 << self._nodes) - 1
         self._backfills, self._shortest = backfill != "none", backfill == "sjbf"
         self._ended = ended
         self._progress = progress
-        self._pending: dict[int, _Waiting] = {}
-        self._order: deque[int] = deque()  # ids of pending jobs as they came, and of some that have started
-        # The index of the queue by size: refused jobs need more threads than are free, or more time, and are not looked at.
-        self._by_size: dict[int, list[tuple[int, int]]] = {}  # (estimate, id), sorted
-        self._sizes: list[int] = []  # of pending jobs, sorted
+        self._queue = _Queue(indexed=self._backfills)
         self._ends: list[End] = []  # a heap of running jobs
-        self._releases: list[tuple[int, int, int]] = []  # (expected end, id, processes), sorted
-        self._blocked = False  # the first job waits, and these two hold until a running job ends
+        self._releases: list[tuple[int, int, int]] = []  # (expected end, id, nodes) of running jobs, sorted
+        self._head: _Waiting | None = (
+            None  # the first job, which waits; it and the next two hold until a running job ends
+        )
         self._shadow_us = self._extra = 0
 
     # At an instant ends come first, by id, then submissions; a job that takes no time ends in the next batch of its instant.
     def run(self) -> None:
         """Run to the end of all jobs."""
-        ends, releases, threads, coming_jobs = self._ends, self._releases, self._threads, self._coming()
+        ends, releases, nodes, coming_jobs = self._ends, self._releases, self._nodes, self._coming()
+        backfills, told, progress, decide = self._backfills, self._ended, self._progress, self._decide
         coming = next(coming_jobs, _NONE)
         over = 0
         while True:
@@ -127,30 +126,30 @@ class CountedRun:
             if now_us > LAST_US:
                 if now_us == _NEVER:
                     break
-                raise EmulatorError(too_late(len(ends), len(self._pending), now_us))
+                raise EmulatorError(too_late(len(ends), len(self._queue.jobs), now_us))
             gone = 0
             while ends and ends[0][0] <= now_us:
                 end = heappop(ends)
+                _, job_id, _, release_us, processes, held, _ = end
                 gone += 1
-                self._free |= end[5]
-                self._count += end[4]
-                if self._backfills:
-                    del releases[bisect_left(releases, (end[3], end[1]))]
-                self._ended(end)
+                self._free |= held
+                self._count += processes
+                if backfills:
+                    del releases[bisect_left(releases, (release_us, job_id))]
+                told(end)
             new: list[_Waiting] = []
             while coming[1] <= now_us:
-                if coming[2] > threads:
-                    self._ended(_new(End, (now_us, coming[0], 0, 0, coming[2], 0, ())))
+                if coming[2] > nodes:
+                    told(_new(End, (now_us, coming[0], 0, 0, coming[2], 0, ())))
                 else:
                     new.append(coming)
                 coming = next(coming_jobs, _NONE)
-            if not gone and not new:
-                continue
-            self.batches += 1
-            if self._progress is not None:
-                over += gone
-                self._progress(over)
-            self._decide(now_us, new, changed=gone > 0)
+            if gone or new:
+                self.batches += 1
+                if progress is not None:
+                    over += gone
+                    progress(over)
+                decide(now_us, new, gone > 0)
 
     def _coming(self) -> Iterator[_Waiting]:
         """Yield the jobs in order of submission."""
@@ -161,90 +160,62 @@ class CountedRun:
             zip(*[column.values(first, last) for column in columns], strict=False) for first, last in spans
         )
 
-    def _enter(self, jobs: Iterable[_Waiting]) -> None:
-        for job in jobs:
-            job_id, _, processes, estimate_us, _, _ = job
-            self._pending[job_id] = job
-            self._order.append(job_id)
-            if self._backfills:
-                alike = self._by_size.get(processes)
-                if alike is None:
-                    alike = self._by_size[processes] = []
-                if not alike:
-                    insort(self._sizes, processes)
-                insort(alike, (estimate_us, job_id))
-
-    def _leave(self, job: _Waiting) -> None:
-        job_id, _, processes, estimate_us, _, _ = job
-        del self._pending[job_id]
+    # The rule and its short cut are those of `policies.backfilling.easy.Counting`: while no running job ends or is late, refused jobs
+    # stay refused, and only those that have come matter.
+    def _decide(self, now_us: int, new: list[_Waiting], changed: bool) -> None:
+        """Start the jobs that may start now; ``new`` ones are not in the queue yet."""
+        queue, head = self._queue, self._head
+        if head is not None and not changed and (not self._backfills or self._releases[0][0] > now_us):
+            if not self._backfills:
+                queue.enter(new)
+                return
+            left_us, extra, free = self._shadow_us - now_us, self._extra, self._count
+            found = [job for job in new if job[2] <= free and (job[3] <= left_us or job[2] <= extra)]
+            started = self._overtake(found, now_us) if found else ()
+            queue.enter([job for job in new if job[0] not in started] if started else new)
+            return
+        if queue.jobs:
+            queue.enter(new)
+        else:  # mostly they start at once
+            for place, job in enumerate(new):
+                if job[2] > self._count:
+                    queue.enter(new[place:])
+                    break
+                self._start(job, now_us)
+        while True:
+            self._head = head = queue.first()
+            if head is None:
+                return
+            if head[2] > self._count:
+                break
+            queue.leave(head)
+            self._start(head, now_us)
         if self._backfills:
-            alike = self._by_size[processes]
-            del alike[bisect_left(alike, (estimate_us, job_id))]
-            if not alike:
-                self._sizes.remove(processes)
+            self._shadow_us, self._extra = self._shadow(head[2], now_us)
+            if self._count:
+                waiting = queue.fitting(self._count, self._extra, self._shadow_us - now_us)
+                if waiting:
+                    for job_id in self._overtake(waiting, now_us):
+                        queue.leave(queue.jobs[job_id])
 
     def _start(self, job: _Waiting, now_us: int) -> None:
         job_id, _, processes, estimate_us, run_us, limit_us = job
         runs = lowest_nodes(processes, NodeSet(self._free))
         assert runs is not None
-        taken = 0
+        held = 0
         for first, count, _, _ in runs:
-            taken |= ((1 << count) - 1) << first
-        self._free ^= taken
+            held |= ((1 << count) - 1) << first
+        self._free ^= held
         self._count -= processes
         release_us = now_us + estimate_us
         if self._backfills:
             insort(self._releases, (release_us, job_id, processes))
         end_us = now_us + (run_us if limit_us is None or run_us <= limit_us else limit_us)
-        heappush(self._ends, _new(End, (end_us, job_id, now_us, release_us, processes, taken, runs)))
+        heappush(self._ends, _new(End, (end_us, job_id, now_us, release_us, processes, held, runs)))
 
-    # The rule and its short cut are those of `policies.backfilling.easy.Counting`: while no running job ends or is late, refused jobs
-    # stay refused, and only those that have come matter.
-    def _decide(self, now_us: int, new: list[_Waiting], *, changed: bool) -> None:
-        """Start the jobs that may start now; ``new`` ones are not in the queue yet."""
-        if self._blocked and not changed and (not self._backfills or self._releases[0][0] > now_us):
-            self._enter(new)
-            if not self._backfills:
-                return
-            left_us, extra, free = self._shadow_us - now_us, self._extra, self._count
-            found = [job for job in new if job[2] <= free and (job[3] <= left_us or job[2] <= extra)]
-        else:
-            if not self._order:  # mostly they start at once
-                new = self._start_first(new, now_us)
-            self._enter(new)
-            head = self._start_in_order(now_us)
-            self._blocked = head is not None
-            if head is None or not self._backfills:
-                return
-            self._shadow_us, self._extra = self._shadow(head[2], now_us)
-            found = self._fitting(self._shadow_us - now_us) if self._count else []
-        if found:
-            self._overtake(found, now_us)
-
-    def _start_first(self, jobs: list[_Waiting], now_us: int) -> list[_Waiting]:
-        """Start jobs up to the first one that has to wait, and return the others."""
-        for place, job in enumerate(jobs):
-            if job[2] > self._count:
-                return jobs[place:]
-            self._start(job, now_us)
-        return []
-
-    def _start_in_order(self, now_us: int) -> _Waiting | None:
-        """Start the first jobs of the queue, and return the first one that waits."""
-        order, pending = self._order, self._pending
-        while order:
-            job = pending.get(order[0])
-            if job is not None:
-                if job[2] > self._count:
-                    return job
-                self._leave(job)
-                self._start(job, now_us)
-            order.popleft()
-        return None
-
-    def _shadow(self, threads: int, now_us: int) -> tuple[int, int]:
-        """Return when the first job is expected to start, and how many threads it leaves then."""
-        missing = threads - self._count
+    def _shadow(self, nodes: int, now_us: int) -> tuple[int, int]:
+        """Return when the first job is expected to start, and how many nodes it leaves then."""
+        missing = nodes - self._count
         shadow_us = now_us + 1  # the end of all jobs that are overdue
         for expected_us, _, processes in self._releases:
             if expected_us > shadow_us:
@@ -254,22 +225,12 @@ class CountedRun:
             missing -= processes
         return shadow_us, -missing
 
-    def _fitting(self, longest_us: int) -> list[_Waiting]:
-        """Return, in order, the pending jobs that the free threads hold, and that are short or narrow."""
-        found: list[tuple[int, int]] = []
-        for size in self._sizes:
-            if size > self._count:
-                break
-            alike = self._by_size[size]
-            found += alike if size <= self._extra else alike[: bisect_right(alike, (longest_us, _NEVER))]
-        pending = self._pending
-        return [pending[job_id] for job_id in sorted([job_id for _, job_id in found])]
-
-    def _overtake(self, found: list[_Waiting], now_us: int) -> None:
-        """Start the jobs in ``found`` that leave the first job its start and its threads."""
+    def _overtake(self, found: list[_Waiting], now_us: int) -> list[int]:
+        """Start the jobs in ``found`` that leave the first job its start and its nodes, and return which."""
         if self._shortest:
             found.sort(key=itemgetter(3))
         longest_us = self._shadow_us - now_us
+        started = []
         for job in found:
             processes = job[2]
             if processes > self._count:
@@ -278,10 +239,74 @@ class CountedRun:
                 if processes > self._extra:
                     continue
                 self._extra -= processes
-            self._leave(job)
             self._start(job, now_us)
+            started.append(job[0])
             if not self._count:
                 break
+        return started
+
+
+class _Queue:
+    """The pending jobs, in order and by size: refused jobs need more nodes than are free, or more time, and are not looked at."""
+
+    def __init__(self, *, indexed: bool) -> None:
+        self.jobs: dict[int, _Waiting] = {}
+        self._order: deque[int] = deque()  # their ids as they came, and of some that have started
+        self._indexed = indexed
+        self._by_size: dict[int, list[tuple[int, int]]] = {}  # (estimate, id), sorted
+        self._sizes: list[int] = []  # sorted
+
+    def enter(self, jobs: Iterable[_Waiting]) -> None:
+        """Add jobs at the end."""
+        for job in jobs:
+            job_id, _, processes, estimate_us, _, _ = job
+            self.jobs[job_id] = job
+            self._order.append(job_id)
+            if self._indexed:
+                alike = self._by_size.get(processes)
+                if alike:
+                    insort(alike, (estimate_us, job_id))
+                else:
+                    self._by_size[processes] = [(estimate_us, job_id)]
+                    insort(self._sizes, processes)
+
+    def leave(self, job: _Waiting) -> None:
+        """Remove a job."""
+        job_id, _, processes, estimate_us, _, _ = job
+        del self.jobs[job_id]
+        if self._indexed:
+            alike = self._by_size[processes]
+            if len(alike) == 1:
+                alike.clear()
+                self._sizes.remove(processes)
+            else:
+                del alike[bisect_left(alike, (estimate_us, job_id))]
+
+    def first(self) -> _Waiting | None:
+        """Return the first job; None: there is none."""
+        order, jobs = self._order, self.jobs
+        while order:
+            job = jobs.get(order[0])
+            if job is not None:
+                return job
+            order.popleft()
+        return None
+
+    def fitting(self, nodes: int, extra: int, longest_us: int) -> list[_Waiting]:
+        """Return, in order, the jobs of at most so many nodes that take at most ``extra`` of them, or at most so long."""
+        found: list[tuple[int, int]] = []
+        by_size, bound = self._by_size, (longest_us, _NEVER)
+        for size in self._sizes:
+            if size > nodes:
+                break
+            alike = by_size[size]
+            if size <= extra:
+                found += alike
+            elif alike[0] < bound:  # the shortest one
+                found += alike[: bisect_right(alike, bound)]
+        if len(found) > 1:
+            found.sort(key=itemgetter(1))
+        return [self.jobs[job_id] for _, job_id in found]
 
 
 class CountedJobs:

@@ -92,7 +92,9 @@ def summarise_columns(
 ) -> Summary:
     """Return the figures of a run that is already in columns; see `summarise`."""
     counted = selection.mask(len(jobs))
-    ran = population(jobs, "all", selection)
+    ran, completed = population(jobs, "all", selection), population(jobs, "finished", selection)
+    of_all = population_figures(jobs, ran)
+    of_completed = of_all if np.array_equal(ran, completed) else population_figures(jobs, completed)
     killed = int(np.count_nonzero(ran & jobs.state.where(TIMEOUT)))
     return {
         "format": SUMMARY_FORMAT,
@@ -108,7 +110,7 @@ def summarise_columns(
         "killed": {"count": killed, "share": ratio(killed, int(np.count_nonzero(ran)))},
         "machine": _machine_figures(jobs, stays, machine),
         "percentile_rule": PERCENTILE_RULE,
-        **{name: population_figures(jobs, population(jobs, name, selection)) for name in POPULATIONS},
+        **dict(zip(POPULATIONS, (of_completed, of_all), strict=True)),
     }
 
 
@@ -141,10 +143,10 @@ def percentiles(values: FloatArray | IntArray, percents: Iterable[float]) -> lis
 
     That function loads numpy's masked arrays, which takes as long as the figures of a thousand jobs.
     """
-    ordered = np.sort(values)
+    places = [percent / 100 * (values.size - 1) for percent in percents]
+    ordered = np.partition(values, [min(int(place) + more, values.size - 1) for place in places for more in (0, 1)])
     found = []
-    for percent in percents:
-        place = percent / 100 * (ordered.size - 1)
+    for place in places:
         below = int(place)
         low, high = float(ordered[below]), float(ordered[min(below + 1, ordered.size - 1)])
         share, step = place - below, high - low
@@ -282,7 +284,7 @@ def _machine_figures(
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     cores = sum(node_class.nodes * node_class.cores for node_class in machine)
-    held = occupancy(stays, nodes)
+    held = occupancy(stays, nodes, alone=threads == nodes and jobs.cpu_us is None)
     thread_us = held.thread_us
     if jobs.cpu_us is not None:  # several jobs may hold a thread, and take turns
         thread_us = integral(threads_in_use(stays, nodes, max(node_class.threads for node_class in machine)))

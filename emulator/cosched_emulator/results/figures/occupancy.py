@@ -106,9 +106,11 @@ class MachineUse(NamedTuple):
     shared_us: int  # node time with at least two jobs
 
 
-def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
-    """Return the totals of ``stays`` on a machine of ``nodes`` nodes."""
+def occupancy(stays: StayColumns, nodes: int, *, alone: bool = False) -> MachineUse:
+    """Return the totals of ``stays`` on a machine of ``nodes`` nodes; ``alone``: each has one thread, for one job at a time."""
     thread_us = product_sum(stays.threads * stays.node_count, stays.end_us - stays.start_us)
+    if alone:
+        return MachineUse(thread_us, thread_us, 0)
     if _has_long_runs(stays):
         held = nodes_held(stays, nodes)
         return MachineUse(thread_us, integral(held.used), integral(held.shared))
