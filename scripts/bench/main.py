@@ -33,6 +33,7 @@ from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
 from scripts.bench import outside as bench_outside
+from scripts.bench import peers as bench_peers
 from scripts.bench import report_page as bench_report
 from scripts.bench import stations as bench_stations
 from scripts.bench import studies as bench_studies
@@ -95,9 +96,11 @@ class Extent(NamedTuple):
     turns: tuple[int, int, float]  # jobs that take turns; quanta for comparing nodes; longest run
     outside_jobs: int  # jobs scheduled with an external queue order
     study: tuple[int, int, int]  # runs of a study, their jobs, and turns
+    peer_runs: tuple[int, int]  # jobs of whole runs, and pairs of them
     decisions: int
     decisions_s: float  # longest time of them all
     starts: int
+    peers: tuple[tuple[str, str], ...] = ()  # name and command of other programs
     growing: bench_growth.Sizes = bench_growth.Sizes()
     growing_s: float = 10.0  # no larger run after one that took so long
     live: bench_live.Extent = bench_live.Extent()
@@ -120,6 +123,7 @@ FULL: Final = Extent(
     turns=(1_000, 100, 120.0),
     outside_jobs=10_000,
     study=(64, 10_000, 5),
+    peer_runs=(10_000, 5),
     decisions=300,
     decisions_s=1.2,
     starts=9,
@@ -140,6 +144,7 @@ QUICK: Final = FULL._replace(
     turns=(100, 20, 30.0),
     outside_jobs=2_000,
     study=(16, 2_000, 1),
+    peer_runs=(2_000, 1),
     decisions=100,
     decisions_s=1.0,
     starts=3,
@@ -262,6 +267,11 @@ def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
     return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
 
 
+def measure_peers(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the CPU time of whole runs where counting decides, of this program and of others."""
+    return bench_peers.measure(*extent.peer_runs, extent.peers, tell)
+
+
 def measure_studies(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the times of a study, compared with a loop over `simulate`."""
     return bench_studies.measure(*extent.study, tell)
@@ -312,6 +322,7 @@ PARTS: Final = {
     "stations": Part("Files that a decision enters", measure_stations, bench_stations.lines),
     "books": Part("An adapter's books", measure_books, bench_books.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
+    "peers": Part("Whole runs, and other programs", measure_peers, bench_peers.lines),
     "studies": Part("Many runs", measure_studies, bench_studies.lines),
     "report": Part("The report", measure_report, bench_report.lines),
     "growth": Part("Growth", measure_growth, bench_growth.lines),
@@ -352,6 +363,14 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=[*PARTS, *SUBJECTS],
         help=f"one of: {', '.join(PARTS)}; with --against: {', '.join(SUBJECTS)}",
     )
+    parser.add_argument(
+        "--peer",
+        metavar="NAME=COMMAND",
+        action="append",
+        type=_peer,
+        help="part peers: time another program, too; the command has {swf}, {policy} (fcfs or easy) and {nodes}, and prints a line "
+        "NUMBER START in seconds for each job, or the mean wait alone",
+    )
     parser.add_argument("--write-docs", action="store_true", help="write the tables into the appendix")
     parser.add_argument("--against", metavar="COMMIT", help="compare CPU time with that of another commit")
     parser.add_argument("--pairs", metavar="N", type=positive, help=f"pairs of runs to compare (default {PAIRS})")
@@ -375,6 +394,13 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.instructions and options.counter is None:
         parser.error("--instructions needs valgrind, or perf and a processor whose counter of instructions it can read")
     return options
+
+
+def _peer(text: str) -> tuple[str, str]:
+    try:
+        return bench_peers.peer_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -401,7 +427,7 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
 
 def run_parts(options: argparse.Namespace) -> Figures:
     """Measure and print the requested parts, and return their figures."""
-    extent = QUICK if options.quick else FULL
+    extent = (QUICK if options.quick else FULL)._replace(peers=tuple(options.peer or ()))
     progress = Progress()
     figures: Figures = {"machine": machine()}
     lines = bench_tables.machine_lines(figures["machine"], " --quick" if options.quick else "")

@@ -18,6 +18,7 @@ from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
 from scripts.bench import main as bench
+from scripts.bench import peers as bench_peers
 from scripts.bench import report_page as bench_report
 from scripts.bench import studies as bench_studies
 from scripts.bench import turns as bench_turns
@@ -314,3 +315,22 @@ def test_the_page_of_a_report_is_measured() -> None:
             assert min(row["frames"].values()) > 0
     text = "\n".join(bench_report.lines(rows))
     assert "(30)" in text or CHROMIUM is None
+
+
+def test_peers_are_compared_by_their_schedules_before_their_times() -> None:
+    """A program whose waits differ is told apart from one that makes the same schedule, whatever its time."""
+    says = {"first": "print(1, 0)", "mean": "print(12.5)"}
+    peers = [bench_peers.peer_of(f"{name}={sys.executable} -c '{code}' {{swf}}") for name, code in says.items()]
+    rows = bench_peers.measure(20, 1, peers, silent)
+    assert [row["program"] for row in rows[:3]] == [bench_peers.OURS, "first", "mean"]
+    assert {(row["program"], row["same"]) for row in rows} == {(bench_peers.OURS, 20), ("first", 1), ("mean", None)}
+    assert {row["mean_wait_s"] for row in rows if row["program"] == "mean"} == {12.5}
+    assert len(bench_peers.lines(rows)) > len(rows)
+
+
+def test_a_peer_that_says_nothing_of_its_schedule_is_refused() -> None:
+    peers = [bench_peers.peer_of(f"silent={sys.executable} -c pass {{swf}}")]
+    with pytest.raises(SystemExit, match="silent: expected a line NUMBER START"):
+        bench_peers.measure(20, 1, peers, silent)
+    with pytest.raises(ValueError, match="NAME=COMMAND"):
+        bench_peers.peer_of("silent=echo")
