@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import NO_TERMS, CutRuns, Terms, WorkloadJob
 from cosched_hwmodel.composite.job_profile import Profile
-from cosched_hwmodel.units import NOISE_US, SECOND_US
+from cosched_hwmodel.units import NOISE_US, SECOND_US, seconds_text
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
@@ -34,6 +34,12 @@ def round_up_all_us(spans_us: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         raise ConfigurationError("workload", "times of less than 292,000 years", f"{longest_us:g} microseconds")
     spans: NDArray[np.int64] = whole.astype(np.int64)
     return spans
+
+
+def seconds_texts(times_us: NDArray[np.int64]) -> list[Any]:
+    """Return `seconds_text` of each time, or the number that has this text where all are whole seconds."""
+    whole_s, rest_us = np.divmod(times_us, SECOND_US)
+    return list(map(seconds_text, times_us.tolist())) if rest_us.any() else whole_s.tolist()
 
 
 # How long all jobs of a run may take one after another, from time 0 on. Times are integers of 64 bits in messages, notes, records
@@ -254,6 +260,8 @@ class Jobs(Sequence[WorkloadJob]):
     qos: Column[str]
     queue: Column[int]
     partition: Column[int]
+    group: Column[int]
+    status: Column[int]
     after: Column[tuple[tuple[str, int], ...]]
     cancel_us: Column[int | None]
     logged_us: Column[int | None]  # run time before it was cut to the estimate; no part of a job

@@ -18,8 +18,9 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.ended_jobs import BoolArray, EndedJobs, IntArray
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_emulator.workload.job import NO_TERMS
+from cosched_emulator.workload.jobs_in_columns import seconds_texts
 from cosched_hwmodel.text_formats import encoded
-from cosched_hwmodel.units import SECOND_US, amounts_text, seconds_text
+from cosched_hwmodel.units import amounts_text, seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT
 
 JOB_COLUMNS: Final[Mapping[str, str]] = {
@@ -96,11 +97,11 @@ def job_rows(jobs: EndedJobs, numbering: ThreadNumbering) -> list[str]:
         seconds_texts(jobs.estimate_us),
         [1 if state == COMPLETED else 0 for state in jobs.state],
         [BATSIM_STATES[state] if over else "RUNNING" if began else "SUBMITTED" for state, over, began in states],
-        seconds_texts(jobs.start_us, started),
-        seconds_texts(execution_us, ran),
-        seconds_texts(jobs.end_us, finished),
-        seconds_texts(jobs.start_us - jobs.submit_us, started),
-        seconds_texts(turnaround_us, finished),
+        _seconds(jobs.start_us, started),
+        _seconds(execution_us, ran),
+        _seconds(jobs.end_us, finished),
+        _seconds(jobs.start_us - jobs.submit_us, started),
+        _seconds(turnaround_us, finished),
         _stretches(turnaround_us, execution_us, ended & ran),
         map(numbering.text, jobs.runs),
         _metadata(jobs),
@@ -118,13 +119,14 @@ def each_more(jobs: EndedJobs) -> Iterator[JobRecord | None]:
     return map(jobs.more.get, range(len(jobs.state)))
 
 
-def seconds_texts(times_us: IntArray, known: BoolArray | None = None) -> Sequence[int | str]:
-    """Return `seconds_text` of each time, or the number that has this text; empty where it is not known."""
-    whole_s, rest_us = np.divmod(times_us, SECOND_US)
-    texts: list[int | str] = list(map(seconds_text, times_us.tolist())) if rest_us.any() else whole_s.tolist()
-    if known is not None and not known.all():
-        return [text if is_known else "" for text, is_known in zip(texts, known.tolist(), strict=True)]
-    return texts
+def _seconds(times_us: IntArray, known: BoolArray) -> Sequence[int | str]:
+    """Return `seconds_texts`, empty where a time is not known."""
+    texts = seconds_texts(times_us)
+    return (
+        texts
+        if known.all()
+        else [text if is_known else "" for text, is_known in zip(texts, known.tolist(), strict=True)]
+    )
 
 
 def _stretches(turnaround_us: IntArray, execution_us: IntArray, known: BoolArray) -> Sequence[int | str]:
@@ -148,8 +150,7 @@ def _metadata(jobs: EndedJobs) -> list[str]:
     works = zip(seconds_texts(jobs.work_us), seconds_texts(jobs.expected_us), started.tolist(), strict=True)
     ran = [f";work_s={work};expected_s={expected}" if began else "" for work, expected, began in works]
     limits = [
-        "" if limit == "" else f";limit_s={limit}"
-        for limit in seconds_texts(jobs.limit_us, started & (jobs.limit_us >= 0))
+        "" if limit == "" else f";limit_s={limit}" for limit in _seconds(jobs.limit_us, started & (jobs.limit_us >= 0))
     ]
     users = {user: f";user={encoded(user)}" if user else "" for user in set(jobs.user)}
     heads = [

@@ -23,10 +23,11 @@ import numpy.typing as npt
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumRecord, Suspension
 from cosched_emulator.results.ended_jobs import EndedJobs, IntArray, ended_jobs
-from cosched_emulator.results.files.job_rows import JOB_COLUMNS, each_more, job_rows, seconds_texts, with_energy
+from cosched_emulator.results.files.job_rows import JOB_COLUMNS, each_more, job_rows, with_energy
 from cosched_emulator.results.record_columns import RowBuffer
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import seconds_texts
 from cosched_emulator.workload.swf.swf_writer import header_lines, swf_rows
 from cosched_hwmodel.units import SECOND_US, seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass

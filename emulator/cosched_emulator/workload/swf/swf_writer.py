@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from typing import TextIO
+from itertools import repeat
+from typing import Final, TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, Epoch, Workload
+from cosched_emulator.workload.jobs_in_columns import BLOCK, columns_of, seconds_texts
 from cosched_hwmodel.units import seconds_text
 from cosched_terminal.console import printable
 
@@ -37,21 +39,26 @@ def _lines(workload: Workload) -> Iterator[str]:
         notes=workload.notes,
         epoch=workload.epoch,
     )
-    for job in workload.jobs:
-        spec = job.spec
-        yield format_row(
-            job.source_id,
-            spec.submit_us,
-            run_us=job.run_us,
-            processes=spec.processes,
-            estimate_us=spec.estimate_us,
-            user=spec.user,
-            name=spec.name,
-            status=job.status,
-            memory_mb=spec.memory_mb,
-            group=job.group,
-            queue=job.queue,
-            partition=job.partition,
+    jobs = columns_of(workload.jobs)
+    for first in range(0, len(jobs), BLOCK):
+        some = jobs[first : first + BLOCK]
+        count = len(some)
+        submits, runs, estimates = [
+            seconds_texts(each.array) for each in (some.submit_us, some.run_us, some.estimate_us)
+        ]
+        processes = some.processes.array.tolist()
+        yield from swf_rows(
+            some.source_id.array.tolist(),
+            (submits, repeat(UNKNOWN), runs, estimates),
+            processes,
+            processes,
+            some.status.values(0, count),
+            some.user.values(0, count),
+            some.group.values(0, count),
+            some.name.values(0, count),
+            some.memory_mb.values(0, count),
+            some.queue.values(0, count),
+            some.partition.values(0, count),
         )
 
 
@@ -99,10 +106,24 @@ def format_row(
     the held one (None: the same). ``memory_mb`` is the request of each process; 0: none. None becomes -1, like a user or a name
     that is not a number: the format has only numbers.
     """
-    times = [UNKNOWN if us is None else seconds_text(us) for us in (submit_us, wait_us, run_us, estimate_us)]
-    held = processes if allocated is None else allocated
-    columns = (processes, held, status, user, group, name, memory_mb, queue, partition)
-    return next(swf_rows((number,), [(time,) for time in times], *[(value,) for value in columns]))  # type: ignore[arg-type]
+    submit, wait, run, estimate = [
+        UNKNOWN if us is None else seconds_text(us) for us in (submit_us, wait_us, run_us, estimate_us)
+    ]
+    held, memory = processes if allocated is None else allocated, _memory_kb(memory_mb)
+    of_job = (number, submit, wait, run, held, processes, estimate, memory, status)
+    return _ROW % (*of_job, _number(user), group, _number(name), queue, partition)
+
+
+# Submission, wait, run time, held and requested processors, estimate, memory, status, user, group, name, queue and partition.
+_ROW: Final = "%s %s %s %s %s -1 -1 %s %s %s %s %s %s %s %s %s -1 -1"
+
+
+def _memory_kb(memory_mb: int) -> int | str:
+    return memory_mb * _KB_OF_MB if memory_mb else UNKNOWN
+
+
+def _number(text: str) -> str:
+    return text if text.isascii() and text.isdigit() else UNKNOWN
 
 
 def swf_rows(
@@ -118,13 +139,10 @@ def swf_rows(
     queue: Iterable[int],
     partition: Iterable[int],
 ) -> Iterator[str]:
-    """Yield what `format_row` returns; ``times``: submissions, waits, run times and estimates in seconds, -1 where unknown."""
-    rows = zip(
-        number, *times, allocated, processes, memory_mb, status, user, group, name, queue, partition, strict=False
-    )
-    for job, submit, wait, run, estimate, held, asked, memory, how, who, of, what, line, part in rows:
-        yield (
-            f"{job} {submit} {wait} {run} {held} -1 -1 {asked} {estimate} {memory * _KB_OF_MB if memory else UNKNOWN} {how} "
-            f"{who if who.isascii() and who.isdigit() else UNKNOWN} {of} "
-            f"{what if what.isascii() and what.isdigit() else UNKNOWN} {line} {part} -1 -1"
-        )
+    """Return what `format_row` returns of each job; ``times``: submissions, waits, run times and estimates in seconds."""
+    submit, wait, run, estimate = times
+    users, names = list(user), list(name)
+    numbers = {text: _number(text) for text in {*users, *names}}
+    of_jobs = (number, submit, wait, run, allocated, processes, estimate, map(_memory_kb, memory_mb), status)
+    owners, programs = (map(numbers.__getitem__, texts) for texts in (users, names))
+    return map(_ROW.__mod__, zip(*of_jobs, owners, group, programs, queue, partition, strict=False))
