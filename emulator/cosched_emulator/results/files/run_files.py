@@ -270,7 +270,7 @@ _TYPES: Mapping[str, npt.DTypeLike] = {
 }
 
 
-_AT_ONCE = 65_536  # texts whose places are in memory as Python numbers
+_AT_ONCE = 4_096  # texts that are in memory
 JOBS_AT_ONCE: Final = 1_024  # whose texts are
 
 
