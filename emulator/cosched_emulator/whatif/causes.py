@@ -398,7 +398,12 @@ def _of_order_alone(seen: Seen, moved: float) -> bool:
     Else waits of sizes part where queues are longer, too.
     """
     others = max(seen.limit_share, seen.pool_share, seen.outage_share, seen.rest_share)
-    return moved >= LEAST and others <= _SELDOM * moved and seen.record.out_of_turn(seen.record.starts()) >= LEAST
+    return moved >= LEAST and others <= _SELDOM * moved and _out_of_turn(seen)
+
+
+def _out_of_turn(seen: Seen) -> bool:
+    """Tell whether EASY would not have made some of the starts then."""
+    return seen.record.out_of_turn(seen.record.starts()) >= LEAST
 
 
 def _of_priorities(seen: Seen) -> Cause | None:
@@ -449,4 +454,9 @@ def causes_of(seen: Seen) -> tuple[Cause, ...]:
     """Return what most likely explains the distance, by the wait that it touches; empty where run and record are alike."""
     found = [cause for make in CAUSES.values() if (cause := make(seen)) is not None and cause.share >= _NOTHING]
     found.sort(key=lambda cause: -cause.share)
-    return tuple([cause for cause in found if cause.share >= LEAST] or found[:1])
+    told = [cause for cause in found if cause.share >= LEAST]
+    if not told and any(cause.name == OUTAGES for cause in found) and _out_of_turn(seen):
+        found = [
+            cause for cause in found if cause.name != OUTAGES
+        ]  # it is over soon, and jobs start so in the whole log
+    return tuple(told or found[:1])
