@@ -126,18 +126,20 @@ def _check_script(scenario: Scenario, stay: Ran, nodes: int) -> None:
 
 
 def _check_capacity(nodes: Sequence[NodeClass], there: Sequence[Ran]) -> None:
-    threads: Counter[tuple[int, int]] = Counter()
+    threads: dict[int, int] = {}  # by node: those taken, as a mask
     memory_mb: Counter[int] = Counter()
     amounts: Counter[tuple[int, str]] = Counter()
     for stay in there:
         for first, count, mask, processes in stay.runs:
             for node in range(first, first + count):
-                threads.update([(node, thread) for thread in range(mask.bit_length()) if mask >> thread & 1])
+                before = threads.get(node, 0)
+                assert not before & mask, f"two jobs have threads of node {node}: {before & mask:#x}"
+                threads[node] = before | mask
                 memory_mb[node] += processes * stay.job.spec.memory_mb
-                amounts.update({(node, name): amount for name, amount in stay.job.spec.resources})
-    for (node, thread), jobs in threads.items():
-        assert jobs == 1, f"{jobs} jobs have thread {thread} of node {node}"
-        assert thread < nodes[node].threads
+                for name, amount in stay.job.spec.resources:
+                    amounts[node, name] += amount
+    for node, mask in threads.items():
+        assert mask.bit_length() <= nodes[node].threads, f"node {node} has no threads {mask:#x}"
     for node, taken in memory_mb.items():
         assert taken <= nodes[node].memory_mb, f"{taken} MiB of node {node} are taken"
     for (node, name), taken in amounts.items():
