@@ -138,8 +138,8 @@ def _check_capacity(nodes: Sequence[NodeClass], there: Sequence[Ran]) -> None:
                 memory_mb[node] += processes * stay.job.spec.memory_mb
                 for name, amount in stay.job.spec.resources:
                     amounts[node, name] += amount
-    for node, mask in threads.items():
-        assert mask.bit_length() <= nodes[node].threads, f"node {node} has no threads {mask:#x}"
+    for node, held in threads.items():
+        assert held.bit_length() <= nodes[node].threads, f"node {node} has no threads {held:#x}"
     for node, taken in memory_mb.items():
         assert taken <= nodes[node].memory_mb, f"{taken} MiB of node {node} are taken"
     for (node, name), taken in amounts.items():
