@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,10 +17,9 @@ from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, say, warn
 
 if TYPE_CHECKING:
-    from cosched_emulator.studies.cells import Plan
+    from cosched_emulator.studies.cells import Cell, Plan
     from cosched_emulator.studies.runner import Made, Way
     from cosched_emulator.studies.study_folder import StudyFolder
-    from cosched_emulator.whatif.question import Prepared
 
 OF_SITE: Final = some_of_scenario(
     "swf", "skip_bad_rows", "nodes", "node", "machine", "bandwidth_gbs", "idle_w", "busy_w",
@@ -70,6 +69,7 @@ def whatif(
     from cosched_emulator.whatif.answer_lead import brief
     from cosched_emulator.whatif.answer_page import page
     from cosched_emulator.whatif.answer_text import as_dict, text
+    from cosched_emulator.whatif.guests_of_record import record_study, told_of_record
     from cosched_emulator.whatif.question import (
         Question,
         more_runs,
@@ -82,17 +82,11 @@ def whatif(
     from cosched_emulator.whatif.site_sections import site_of
     from cosched_emulator.whatif.validation import validation_of
     from cosched_emulator.whatif.warm import whole_run
-    from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
 
     if sacct is not None:
         if site is not None or options.get("swf") is not None:
             raise click.UsageError("--sacct does not go with a site's file or --swf: it is the log")
-        skip_bad_rows = bool(options.get("skip_bad_rows"))
-        read = ImportOptions(force=True, as_submitted=as_submitted, skip_bad_rows=skip_bad_rows)
-        imported = import_dump(sacct, out / LOG, read)
-        for line in imported.lines():
-            say(line, err=True)
-        site = str(out / LOG / SCENARIO)
+        site = _site_of_dump(sacct, out, as_submitted=as_submitted, skip_bad_rows=bool(options.get("skip_bad_rows")))
     elif as_submitted:
         raise click.UsageError("--as-submitted goes with --sacct FILE")
     with redirect_stdout(sys.stderr):  # modules that the site names may print
@@ -105,16 +99,18 @@ def whatif(
     way = Way(jobs=workers or 0)
     with progress_bar(len(whole.runs), "runs of the whole log") as bar:
         prepared = with_whole(prepared, whole_run(_run(whole, folder, way, bar, 0).result))
+    of_record = record_study(prepared)
     first = study_of(prepared)
     with progress_bar(len(first.runs) + more_runs(prepared), "runs") as bar:
-        made = _run(first, folder, way, bar, more_runs(prepared))
+        made = _run(first, folder, way, bar, more_runs(prepared), () if of_record is None else of_record.runs)
         second = study_of(prepared, best_of(compare(prepared, made.result)))
         made = _run(second, folder, way, bar, 0)
     for alike, failure in failed_alike((cell.number, cell.key, cell.text, failure) for cell, failure in made.failures):
         warn(f"{alike}: {failure.text}")
     checked = validation_of(prepared)
     found = answer(prepared, made.result, checked.distance)._replace(
-        causes=checked.causes, of_record=_guests_of_record(prepared, folder, way)
+        causes=checked.causes,
+        of_record=() if of_record is None else tuple(told_of_record(_run(of_record, folder, way, None, 0).result)),
     )
     write_page(out / REPORT, page(found), force=True)
     if as_json:
@@ -126,24 +122,26 @@ def whatif(
         click.get_current_context().exit(1)
 
 
-def _guests_of_record(prepared: Prepared, folder: StudyFolder, way: Way) -> tuple[str, ...]:
-    """Return what guests would have done to the schedule that the log records; nothing where it records none."""
-    from cosched_emulator.whatif.guests_of_record import record_study, told_of_record
+def _site_of_dump(sacct: str, out: Path, *, as_submitted: bool, skip_bad_rows: bool) -> str:
+    """Return the site that a dump of Slurm's accounting makes, beside the answer."""
+    from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
 
-    plan = record_study(prepared)
-    if plan is None:
-        return ()
-    with progress_bar(len(plan.runs), "runs of the record") as bar:
-        return tuple(told_of_record(_run(plan, folder, way, bar, 0).result))
+    read = ImportOptions(force=True, as_submitted=as_submitted, skip_bad_rows=skip_bad_rows)
+    imported = import_dump(sacct, out / LOG, read)
+    for line in imported.lines():
+        say(line, err=True)
+    return str(out / LOG / SCENARIO)
 
 
-def _run(plan: Plan, folder: StudyFolder, way: Way, bar: Callable[..., None] | None, later: int) -> Made:
-    """Run a plan; the bar is about its runs, those that are done already, and so many that follow."""
+def _run(
+    plan: Plan, folder: StudyFolder, way: Way, bar: Callable[..., None] | None, later: int, besides: Sequence[Cell] = ()
+) -> Made:
+    """Run a plan, and the runs ``besides``; the bar is about these, those that are done already, and so many that follow."""
     from cosched_emulator.studies.runner import run_plan
 
     def progress(done: int, total: int) -> None:
         if bar is not None:
-            before = len(plan.runs) - total
-            bar(before + done, len(plan.runs) + later)
+            runs = len(plan.runs) + len(besides)
+            bar(runs - total + done, runs + later)
 
-    return run_plan(plan, folder, way, progress)
+    return run_plan(plan, folder, way, progress, besides)

@@ -62,15 +62,18 @@ class Made:
     result: StudyResult  # of all that is done, with what was done before
 
 
-def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: StudyProgress | None = None) -> Made:
+def run_plan(
+    plan: Plan, folder: StudyFolder, way: Way, progress: StudyProgress | None = None, besides: Sequence[Cell] = ()
+) -> Made:
     """Make the runs that are not done, and write the tables; raises InputError for a folder that is in use or cannot be written.
 
+    ``besides``: runs of a later plan in the same folder, which begin first: long ones would keep one worker alone busy.
     A run that fails is recorded and stops nothing. What is wrong in the scenarios of all runs alike is raised before the first one.
     Whatever ends the study, what is done is stored.
     """
     began = time.monotonic()
     check_measures(plan)
-    wanted = _chosen(plan, way.only)
+    wanted = (*besides, *_chosen(plan, way.only))
     with folder.locked() as lock:
         left = [cell for cell in wanted if not _done(folder, cell, keep=way.keep)]
         orders = [_order(folder, cell, keep=way.keep) for cell in left]
