@@ -24,11 +24,11 @@ RUN_S: Final = 300.0  # longest run
 JOBS: Final[Mapping[str, int]] = {
     "fcfs": 1_000, "easy": 1_000, "conservative": 1_000, "rua": 300, "lomarc-r": 500, "glts": 800,
 }  # fmt: skip
-GOALS: Final[Mapping[str, int]] = {"fcfs": 13, "easy": 10, "conservative": 15, "rua": 20, "lomarc-r": 25, "glts": 26}
+GOALS: Final[Mapping[str, int]] = {"fcfs": 13, "easy": 10, "conservative": 15, "rua": 20, "lomarc-r": 26, "glts": 27}
 # Switches of folder when they were last lowered (fcfs 65, easy 28, conservative 77, rua 238, lomarc-r 375, glts 331 before that). A
 # change that needs more says in its message what for. (On whole nodes: 8 and 5 since a job that never fits is told so when it comes.)
 MOST_SWITCHES: Final[Mapping[str, int]] = {
-    "fcfs": 35, "easy": 28, "conservative": 64, "rua": 233, "lomarc-r": 318, "glts": 290,
+    "fcfs": 37, "easy": 28, "conservative": 64, "rua": 233, "lomarc-r": 325, "glts": 291,
 }  # fmt: skip
 
 
@@ -37,7 +37,11 @@ def arguments_of(name: str) -> list[str]:
     arguments = list(SUBJECTS["easy" if name == "fcfs" else name].arguments)
     arguments[arguments.index("--policy") + 1] = name
     arguments[arguments.index("--lublin") + 1] = str(JOBS[name])
-    return arguments
+    return [
+        *arguments,
+        "--deadline",
+        "299",
+    ]  # a setting without effect: else no scheduler is asked where counting decides
 
 
 def count(name: str, tree: Path = PROJECT) -> Figures:

@@ -40,8 +40,8 @@ DEFECTS: Final = (
         "core-node-returned-whole",
         "a node returns to service with the threads that jobs still hold there as free",
         f"{COMMON}/allocation.py",
-        "NodeSet(free | (bit & there & ~taken)) for free",
-        "NodeSet(free | (bit & there)) for free",
+        "union(self.free, minus(on_nodes(self.machine.exists, bit), held))",
+        "union(self.free, on_nodes(self.machine.exists, bit))",
     ),
     Defect(
         "core-queue-columns",
