@@ -13,10 +13,8 @@ from typing import Any, Final
 
 from cosched_terminal.console import PAINT, printable
 
-_READABLE, _NARROWEST = (
-    24,
-    16,
-)  # columns of a long text at the end that other columns make room for, and of any text at least
+# Columns of a long text at the end that other columns make room for, and of any text at least:
+_READABLE, _NARROWEST = 24, 16
 _GAP: Final = "  "
 _RESET: Final = 0
 _CLOCK: Final = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?")
@@ -187,7 +185,7 @@ class _Shape:
         return [[*names, *part] for part in parts]
 
     def _total(self, columns: Sequence[int]) -> int:
-        return sum(self._widths[column] for column in columns) + len(_GAP) * (len(columns) - 1)
+        return _total_of([self._widths[column] for column in columns])
 
     def _least(self, columns: Sequence[int]) -> int:
         """Return the least width: the last column can wrap if it is a text."""
@@ -199,7 +197,7 @@ class _Shape:
         """Return a text for each row."""
         widths = {column: self._widths[column] for column in columns}
         texts = [column for column in columns if column not in self._right]
-        while width is not None and texts and (excess := self._total_of(widths) - width) > 0:
+        while width is not None and texts and (excess := _total_of(widths.values()) - width) > 0:
             widest = max(texts, key=lambda column: (widths[column], column))
             if widths[widest] <= _NARROWEST:
                 break
@@ -208,11 +206,8 @@ class _Shape:
             widths[widest] = max(_NARROWEST, narrower)
         shown = [self._row(row, widths, " " * indent) for row in self._rows]
         if self._rule:
-            shown.insert(1, " " * indent + "-" * self._total_of(widths))
+            shown.insert(1, " " * indent + "-" * _total_of(widths.values()))
         return shown
-
-    def _total_of(self, widths: Mapping[int, int]) -> int:
-        return sum(widths.values()) + len(_GAP) * (len(widths) - 1)
 
     def _row(self, row: Sequence[str], widths: Mapping[int, int], margin: str) -> str:
         parts = {column: wrapped(row[column], width) for column, width in widths.items()}
@@ -230,6 +225,10 @@ class _Shape:
         shown = text if colour is None else f"{PAINT}[{colour}m{text}{PAINT}[{_RESET}m"
         blanks = " " * (width - len(text))
         return blanks + shown if column in self._right else shown + blanks
+
+
+def _total_of(widths: Collection[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 def wrapped(text: str, width: int) -> list[str]:

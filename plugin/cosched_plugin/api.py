@@ -53,7 +53,6 @@ from cosched_plugin.common.allocation import (
     room_on as room_on,
     stretch as stretch,
 )
-from cosched_plugin.common.threads import lowest_nodes as lowest_nodes
 from cosched_plugin.common.threads import (
     Layers as Layers,
     any_layer as any_layer,
@@ -64,6 +63,7 @@ from cosched_plugin.common.threads import (
     each_node as each_node,
     is_empty as is_empty,
     layers_of as layers_of,
+    lowest_nodes as lowest_nodes,
     minus as minus,
     nodes_of as nodes_of,
     none_of as none_of,

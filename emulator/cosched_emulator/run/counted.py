@@ -24,7 +24,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.jobs_in_columns import BLOCK, Column, columns_of
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.threads import lowest_nodes
+from cosched_plugin.common.threads import lowest_nodes, nodes_of
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import COMPLETED, REJECTED, TIMEOUT, Run
 
@@ -202,9 +202,7 @@ class CountedRun:
         job_id, _, processes, estimate_us, run_us, limit_us = job
         runs = lowest_nodes(processes, NodeSet(self._free))
         assert runs is not None
-        held = 0
-        for first, count, _, _ in runs:
-            held |= ((1 << count) - 1) << first
+        held = nodes_of(runs)
         self._free ^= held
         self._count -= processes
         release_us = now_us + estimate_us

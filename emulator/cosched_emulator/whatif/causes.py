@@ -456,7 +456,6 @@ def causes_of(seen: Seen) -> tuple[Cause, ...]:
     found.sort(key=lambda cause: -cause.share)
     told = [cause for cause in found if cause.share >= LEAST]
     if not told and any(cause.name == OUTAGES for cause in found) and _out_of_turn(seen):
-        found = [
-            cause for cause in found if cause.name != OUTAGES
-        ]  # it is over soon, and jobs start so in the whole log
+        # It is over soon, and jobs start so in the whole log.
+        found = [cause for cause in found if cause.name != OUTAGES]
     return tuple(told or found[:1])

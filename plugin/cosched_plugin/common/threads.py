@@ -174,16 +174,16 @@ def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
 
 def nodes_of(runs: Iterable[Run]) -> NodeSet:
     """Return the nodes that ``runs`` name."""
-    return nodes_in([(first, count) for first, count, _, _ in runs])
+    nodes = 0
+    for first, count, _, _ in runs:
+        nodes |= ((1 << count) - 1) << first
+    return nodes  # type: ignore[return-value]  # a call of NodeSet takes as long as the loop
 
 
 def layers_of(runs: Iterable[Run], depth: int, nodes: int = 0) -> Layers:
     """Return the threads that ``runs`` name as ``depth`` layers; with ``nodes``, those of the machine, in the form for it."""
     if depth == 1:
-        named = 0
-        for first, count, _, _ in runs:
-            named |= ((1 << count) - 1) << first
-        return (NodeSet(named),)
+        return (nodes_of(runs),)
     if nodes and depth >= DEEP:
         return _deep_layers(tuple(runs), depth, nodes)
     layers = [0] * depth

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Final, TypeVar, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from cosched_plugin.common.threads import (
     bits_of,
     lowest_nodes,
     on_nodes,
+    side_by_side,
     size,
     thread_mask,
     threads_on,
@@ -91,14 +93,12 @@ def _alike(free: Joined, nodes: _Ints) -> int:
 
 def thread_counts(layers: Layers, nodes: int) -> _Ints:
     """Return the number of threads in the set, node by node; it must not be changed."""
-    if isinstance(layers, Joined):
-        return _counts(layers)
-    width = (nodes + 7) // 8
-    packed = np.frombuffer(b"".join([layer.to_bytes(width, "little") for layer in layers]), np.uint8)
-    bits = np.unpackbits(packed.reshape(len(layers), width), axis=1, count=nodes, bitorder="little")
-    counts: _Ints = np.add.reduce(bits, axis=0, dtype=np.int64)
-    counts.setflags(write=False)
-    return counts
+    return _counts(layers) if isinstance(layers, Joined) else _shallow_counts(layers, nodes)
+
+
+@lru_cache(64)  # the candidates of a pass are tried on the same few sets
+def _shallow_counts(layers: tuple[NodeSet, ...], nodes: int) -> _Ints:
+    return _counts(Joined(side_by_side(layers, nodes), nodes, len(layers)))
 
 
 # Where a job may have only some nodes, these are one more set of nodes: to take the others out of 128 layers would take longer than to

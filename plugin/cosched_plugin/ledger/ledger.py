@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Machine, ThreadPool, is_plain, resume_costs
 from cosched_plugin.common.slots import Rotation, SlotPools
-from cosched_plugin.common.threads import Joined, Layers, any_layer, bits_of, nodes_of, share_nodes, side_by_side
+from cosched_plugin.common.threads import Layers, any_layer, bits_of, nodes_of, share_nodes, side_by_side, size
 from cosched_plugin.ledger.running import Running, delay, inventory_entry, running_job, with_share
 from cosched_plugin.protocol.messages import (
     JobRevised,
@@ -196,11 +196,10 @@ class Ledger:
         assert job is not None
         now_us = self.now_us
         joined = side_by_side(layers, self.machine.nodes)
-        threads = layers.size if isinstance(layers, Joined) else joined.bit_count()
         end_us = now_us + estimate_us
         if type(runs) is not tuple or type(runs[0]) is not Run:  # a policy may have left plain tuples
             runs = tuple(map(Run._make, runs))
-        fields = (job, now_us, end_us, runs, layers, joined, threads, limit_us)
+        fields = (job, now_us, end_us, runs, layers, joined, size(layers), limit_us)
         running: Running = _new(Running, fields + _AT_START)  # a call of the class takes twice as long
         self.seat(running._replace(slot=slot) if slot else running)
 

@@ -100,10 +100,9 @@ class Slice(NamedTuple):
             missing_us = at_us - clock_us
             if missing_us <= 0:
                 return now_us
-            if kind >= self.kind:
-                if missing_us <= left_us:
-                    return since_us + missing_us
-                missing_us -= left_us
+            if missing_us <= left_us:
+                return since_us + missing_us
+            missing_us -= left_us
             full = (missing_us - 1) // each_us
             return later_us + full * lengths.interval_us + missing_us - full * each_us
 

@@ -17,7 +17,7 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.api import PairModel, slowdown_by
 from cosched_plugin.common.slurm_notation import WAITING, natural
 from cosched_plugin.common.status import Value
-from cosched_plugin.common.threads import any_layer, each_node, layers_of
+from cosched_plugin.common.threads import each_node, nodes_of
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.messages import Action, JobSpec, ReviseJob, SetNote, StartJob, StartTogether
 from cosched_plugin.site.driver import Outcome
@@ -458,13 +458,13 @@ def _joining(actions: Sequence[Action], running: Mapping[int, Running], most: in
     """
     taken = 0
     for each in running.values():
-        taken |= any_layer(layers_of(each.runs, 1))
+        taken |= nodes_of(each.runs)
     left: set[int] = set()
     asks = 0
     for action in actions:
         match action:
             case StartJob(job_id, runs):
-                if asks < most and any_layer(layers_of(runs, 1)) & taken:
+                if asks < most and nodes_of(runs) & taken:
                     asks += 1
                     yield action
                 else:

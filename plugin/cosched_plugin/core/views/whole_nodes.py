@@ -14,7 +14,7 @@ from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Counts, Machine, is_plain
 from cosched_plugin.common.errors import MachineError
-from cosched_plugin.common.threads import Layers, any_layer, is_empty, layers_of, minus, on_nodes, size
+from cosched_plugin.common.threads import Layers, any_layer, is_empty, minus, nodes_of, on_nodes, size
 from cosched_plugin.core.first_fit import first_fit
 from cosched_plugin.core.views.availability import Availability
 from cosched_plugin.core.views.view import View
@@ -169,8 +169,7 @@ class WholeNodesView(View):
 
     def claim(self, runs: tuple[Run, ...]) -> Layers:
         """Return the first threads of all cores of the nodes that ``runs`` name: no other job gets any of them."""
-        (nodes,) = layers_of(runs, 1)
-        return self.firsts(nodes)
+        return self.firsts(nodes_of(runs))
 
     def shadow(self, threads: int) -> tuple[int, int] | None:
         """Return the first expected end after which ``threads`` of these threads are free, and the number of extra ones."""

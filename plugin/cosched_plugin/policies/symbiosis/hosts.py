@@ -83,9 +83,8 @@ class Ranked(NamedTuple):
     """Hosts of several jobs."""
 
     order: api.Ints  # places of hosts, those of each job from the cheapest on
-    needed: (
-        api.Ints
-    )  # of each job: hosts before the last one that it needs; as many as there are: all have too little room
+    # of each job: hosts before the last one that it needs; as many as there are: all have too little room
+    needed: api.Ints
     gains: api.Floats  # of each job beside these hosts; -inf: there are too few
 
 
