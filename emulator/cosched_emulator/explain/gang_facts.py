@@ -191,12 +191,13 @@ def instant_text(at_us: int) -> str:
 
 
 def span_text(span_us: int) -> str:
-    """Return a span: ``2:06:12`` rounded to seconds, ``12.5 s`` below a minute."""
+    """Return a span: ``2:06:12`` rounded to seconds, ``12.5 s`` below a minute, ``3 d 2:06:12`` from a day on."""
     if abs(span_us) < 60 * SECOND_US:
         return f"{seconds_text(round(span_us, -3))} s"
     whole = round(abs(span_us) / SECOND_US)
     sign = "-" if span_us < 0 else ""
-    return f"{sign}{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+    days = f"{whole // 86400} d " if whole >= 86400 else ""
+    return f"{sign}{days}{whole // 3600 % 24}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
 def count_text(number: int, one: str, many: str = "") -> str:

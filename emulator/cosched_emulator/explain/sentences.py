@@ -1,6 +1,7 @@
 """The facts about one job (`explain`) as sentences.
 
-Instants are seconds on the run's clock, as in the run folder, followed by h:mm:ss; spans are h:mm:ss, or seconds below a minute.
+Instants are seconds on the run's clock, as in the run folder, followed by h:mm:ss, from a day on
+3 d h:mm:ss; spans are the same, or seconds below a minute.
 """
 
 from __future__ import annotations

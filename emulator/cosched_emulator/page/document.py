@@ -151,11 +151,14 @@ def _body(page: Page) -> Iterator[str]:
     sections = [section for section in page.sections if section.blocks]
     figures: list[Mapping[str, Any]] = []
     yield f"<header>\n<h1>{escape(page.title)}</h1>\n"
+    lead = [*page.lead]
+    if lead and isinstance(lead[0], Paragraph) and lead[0].headline:  # the first line, before the links
+        yield from _block(lead.pop(0), figures)
     if sections:
         links = [f'<a href="#part-{number}">{escape(section.title)}</a>' for number, section in enumerate(sections, 1)]
         yield f'<nav aria-label="Parts of the page">{" ".join(links)}</nav>\n'
     yield "</header>\n<main>\n"
-    for block in page.lead:
+    for block in lead:
         yield from _block(block, figures)
     for number, section in enumerate(sections, 1):
         yield f'<section aria-labelledby="part-{number}">\n<h2 id="part-{number}">{escape(section.title)}</h2>\n'
@@ -202,7 +205,7 @@ def _table(table: Table) -> Iterator[str]:
     yield f'<div class="table">{caption}'
     # A wide table scrolls by itself; so that it does by keys, too, its frame takes the focus.
     stacked = ' class="stacked"' * table.stacked
-    yield f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table aria-label="{name}"{stacked}>\n<thead><tr>'
+    yield f'<div class="wide" tabindex="0" role="group" aria-label="{name}"><table aria-label="{name}"{stacked}>\n<thead><tr>'
     bare = [[cell.lstrip("+-±–") for cell in row] for row in table.rows]  # noqa: RUF001 - signs, and what does not exist
     is_text = [_is_text(table, bare, place) for place in range(len(table.headings))]
     classes = [' class="text"' if text else "" for text in is_text]

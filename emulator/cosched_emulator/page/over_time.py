@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from cosched_emulator.explain.gang_facts import span_text
 from cosched_emulator.page.document import Figure
 from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures.occupancy import (
@@ -49,13 +50,15 @@ def lines_figure(
     top: float | None = None,
     time: bool = False,
     logarithmic: bool = False,
+    spans: bool = False,
     dots: bool = False,
     note: str = "",
 ) -> Figure:
     """Return a chart of ``lines`` over ``x``, ascending; NaN is a gap.
 
     ``unit`` stands behind values, ``top`` is the end of the axis that begins at 0. ``time``: x is in seconds, and a value
-    holds until the next one. ``dots``: values are marked, as lines have gaps.
+    holds until the next one; such charts of a page move together. ``spans``: x is a span in seconds. ``dots``: values are
+    marked, as lines have gaps.
     """
     series = []
     for line in lines:
@@ -75,6 +78,7 @@ def lines_figure(
         "time": time,
         "steps": time,
         "logarithmic": logarithmic,
+        "spans": spans,
         "dots": dots,
     }
     return Figure("lines", title, note, data)
@@ -135,9 +139,9 @@ def _percent_figure(
 def _time_figure(
     title: str, names: Sequence[str], edges: IntArray, values: Sequence[FloatArray], label: str, **more: Any
 ) -> Figure:
-    step_s = int(edges[-1] - edges[0]) / (edges.size - 1) / SECOND_US
+    step_us = int(edges[-1] - edges[0]) // (edges.size - 1)
     lines = [Line(name, its) for name, its in zip(names, values, strict=True)]
-    note = f"Each value is a mean over {step_s:,.4g} s."
+    note = f"Each value is a mean over {span_text(step_us)}."
     return lines_figure(title, edges[:-1] / SECOND_US, lines, x_label="", y_label=label, time=True, note=note, **more)
 
 
@@ -166,10 +170,12 @@ class Sample(NamedTuple):
     runs: Sequence[FloatArray]
 
 
-def distribution_figure(title: str, label: str, samples: Sequence[Sample], floor: float | None) -> Figure | None:
+def distribution_figure(
+    title: str, label: str, samples: Sequence[Sample], floor: float | None, *, spans: bool = False
+) -> Figure | None:
     """Return the share of jobs at or below a value, a line per sample; on a logarithmic axis from ``floor`` on.
 
-    None where no run has such a job.
+    ``spans``: the values are seconds. None where no run has such a job.
     """
     kept = [(sample.name, [np.sort(values) for values in sample.runs if values.size]) for sample in samples]
     kept = [(name, ordered) for name, ordered in kept if ordered]
@@ -189,5 +195,5 @@ def distribution_figure(title: str, label: str, samples: Sequence[Sample], floor
     note = "Bands: 95 % intervals over seeds, at each value." if banded else ""
     return lines_figure(
         title, grid, lines, x_label=label, y_label="jobs at or below [%]", unit=" %", top=100.0,
-        logarithmic=floor is not None, note=note,
+        logarithmic=floor is not None, spans=spans, note=note,
     )  # fmt: skip

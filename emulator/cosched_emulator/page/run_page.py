@@ -21,6 +21,7 @@ from cosched_emulator.page.document import Block, Page, Paragraph, Section, Tabl
 from cosched_emulator.page.over_time import Sample, distribution_figure, power_figure, time_figures
 from cosched_emulator.page.run_tables import MOST_ROWS, harm_blocks, interval_blocks, sharing_table, user_block
 from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
+from cosched_emulator.page.verdict import Told, run_verdict
 from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders, flat_settings
 from cosched_emulator.results.figures.classes import (
     PAPER_RULES,
@@ -29,15 +30,26 @@ from cosched_emulator.results.figures.classes import (
     fact_figures,
     fact_tables,
 )
-from cosched_emulator.results.figures.comparison import NOTHING, PolicyRuns, compare, compare_seeds, rows_of
-from cosched_emulator.results.figures.metrics import FloatArray, population, quantity
+from cosched_emulator.results.figures.comparison import (
+    NOTHING,
+    UNKNOWN_SEED,
+    PolicyRuns,
+    TimeUnit,
+    compare,
+    compare_seeds,
+    in_unit,
+    job_time_unit,
+    rows_of,
+)
+from cosched_emulator.results.figures.metrics import FloatArray, Summary, population, quantity
 from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun, read_owners, read_power, read_run
+from cosched_emulator.results.harm import Harm, measure_harm, outcomes
 
 # Title of a chart, quantity of `metrics`, its label, and where its logarithmic axis begins.
 DISTRIBUTIONS: Final[tuple[tuple[str, str, str, float | None], ...]] = (
-    ("Waits", "wait_s", "wait [s]; less than 1 s counts as 1 s", 1.0),
-    ("Responses", "response_s", "response [s]", 1.0),
+    ("Waits", "wait_s", "wait; less than 1 s counts as 1 s", 1.0),
+    ("Responses", "response_s", "response", 1.0),
     ("Bounded slowdowns", "bounded_slowdown_10s", "bounded slowdown (bound 10 s)", 1.0),
     ("Run time lost to neighbours", "penalised_percent", "penalised run time [%]", None),
 )
@@ -72,6 +84,12 @@ class Column(NamedTuple):
         return read_owners(self.folders[place], self.runs[place].jobs) if place else self.owners
 
     @property
+    def summaries(self) -> dict[int, Summary]:
+        """Return the figures of the runs by seed."""
+        seeds = [UNKNOWN_SEED if seed is None else seed for seed in self.seeds]
+        return dict(zip(seeds, [run.summary for run in self.runs], strict=True))
+
+    @property
     def shown(self) -> StoredRun:
         """Return the run of which charts are drawn."""
         return self.runs[0]
@@ -93,7 +111,8 @@ def run_page(
 
     Raises InputError for what is no run folder, or damaged.
     """
-    compared = compare_folders(folders, names, "finished", common=False)
+    compared = compare_folders(folders, names, "finished", common=False, one_unit=True)
+    unit = job_time_unit(compared.summaries)
     columns: list[Column] = []
     for column in compared.columns:
         its = [folders[run] for run in column.runs]
@@ -102,27 +121,48 @@ def run_page(
             runs.append(read_run(folder))
             progress(sum(len(each.runs) for each in columns) + len(runs))
         columns.append(Column(column.name, column.seeds, its, runs, read_owners(its[0], runs[0].jobs)))
+    harms = [_harms(each, columns[0]) if compared.alike else {} for each in columns]
+    sections = [
+        Section("Over time", _over_time(columns)),
+        Section("Schedule", [*_schedules(columns)]),
+        Section("Distributions", [*_distributions(columns)]),
+        Section("Classes of jobs", [*_classes(columns, unit)]),
+        Section("Users", [user_block(each.shown_name, each.shown, each.owners, unit) for each in columns]),
+        Section("Who loses", [*_losers(compared, columns, harms, unit)]),
+        Section("Energy", [*_energy(columns)]),
+    ]
+    told = [section for section in sections if any(not _is_note(block) for block in section.blocks)]
+    lacking = [block for section in sections if section not in told for block in section.blocks]
+    policies = [Told(each.name, each.summaries, [*harm.values()]) for each, harm in zip(columns, harms, strict=True)]
+    verdict = run_verdict(policies, unit, alike=compared.alike, same_jobs=compared.same_jobs)
     return Page(
         title or f"Report of {', '.join(compared.headings)}",
-        [*_summary(compared, columns)],
-        [
-            Section("Over time", _over_time(columns)),
-            Section("Schedule", [*_schedules(columns)]),
-            Section("Distributions", [*_distributions(columns)]),
-            Section("Classes of jobs", [*_classes(columns)]),
-            Section("Users", [user_block(each.shown_name, each.shown, each.owners) for each in columns]),
-            Section("Who loses", [*_losers(compared, columns)]),
-            Section("Energy", [*_energy(columns)]),
-            Section("Conditions", [*_conditions(columns)]),
-        ],
+        [Paragraph(verdict, headline=True), *_summary(compared, columns, unit)],
+        [*told, Section("Conditions", [*_conditions(columns), *lacking])],
     )
 
 
-def _summary(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block]:
+def _is_note(block: Block) -> bool:
+    return isinstance(block, Paragraph) and block.quiet
+
+
+def _harms(column: Column, base: Column) -> dict[int | None, Harm]:
+    """Return by seed who responds later than in the first column."""
+    if column is base:
+        return {}
+    return {
+        seed: measure_harm(
+            outcomes(run.jobs, run.machine, run.selection), [outcomes(other.jobs, other.machine, other.selection)]
+        )
+        for seed, (run, other) in column.pairs(base).items()
+    }
+
+
+def _summary(compared: ComparedRuns, columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:
     several = len(columns) < sum(len(each.runs) for each in columns)
     over = "; with 95 % intervals over seeds" if several else ""
     yield figure_table(f"Figures of jobs that completed, and of the machine{over}", compared.headings, compared.rows)
-    yield from interval_blocks([(each.shown_name, each.shown) for each in columns])
+    yield from interval_blocks([(each.shown_name, each.shown) for each in columns], unit)
     for note in compared.notes:
         yield Paragraph(f"Note: {note.removeprefix('note: ')}.", quiet=True)
 
@@ -157,7 +197,7 @@ def _schedules(columns: Sequence[Column]) -> Iterator[Block]:
 def _distributions(columns: Sequence[Column]) -> Iterator[Block]:
     for title, key, label, floor in DISTRIBUTIONS:
         samples = [Sample(each.heading, [_values(run, key, floor) for run in each.runs]) for each in columns]
-        figure = distribution_figure(title, label, samples, floor)
+        figure = distribution_figure(title, label, samples, floor, spans=key.endswith("_s"))
         if figure is not None:
             yield figure
 
@@ -167,7 +207,7 @@ def _values(run: StoredRun, key: str, floor: float | None) -> FloatArray:
     return found if floor is None else np.maximum(found, floor)
 
 
-def _classes(columns: Sequence[Column]) -> Iterator[Block]:
+def _classes(columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:
     """Yield a table of each kind of figures; over several seeds they are means with intervals."""
     policies = [
         PolicyRuns(
@@ -178,13 +218,13 @@ def _classes(columns: Sequence[Column]) -> Iterator[Block]:
         for each in columns
     ]
     for heading, figures in class_tables(PAPER_RULES).items():
-        rows = rows_of(compare_seeds(policies, figures=figures, paired=False), "")
+        rows = rows_of(compare_seeds(policies, figures=in_unit(figures, unit), paired=False), "")
         yield figure_table(heading, [each.heading for each in columns], rows)
     for fact in ("partition", "qos", "account"):
-        yield from _classes_by(fact, columns)
+        yield from _classes_by(fact, columns, unit)
 
 
-def _classes_by(fact: str, columns: Sequence[Column]) -> Iterator[Block]:
+def _classes_by(fact: str, columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:
     """Yield the figures of the jobs with each value of a fact, those of most jobs; nothing where no job has the fact."""
     found = [fact_figures(each.shown.jobs, each.owners.facts[fact]) for each in columns]
     jobs = Counter[str]()
@@ -195,27 +235,28 @@ def _classes_by(fact: str, columns: Sequence[Column]) -> Iterator[Block]:
     values = sorted([value for value, _ in jobs.most_common(MOST_ROWS)])
     told = [{value: each._asdict() for value, each in figures.items()} for figures in found]
     for heading, rows in fact_tables(fact, [*values, "all"]).items():
-        yield figure_table(heading, [each.shown_name for each in columns], compare(told, figures=rows, mark_best=False))
+        shown = compare(told, figures=in_unit(rows, unit), mark_best=False)
+        yield figure_table(heading, [each.shown_name for each in columns], shown)
 
 
-def _losers(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block]:
+def _losers(
+    compared: ComparedRuns, columns: Sequence[Column], harms: Sequence[dict[int | None, Harm]], unit: TimeUnit
+) -> Iterator[Block]:
     """Yield who is later than in the first column, and who was slowed down by neighbours."""
     base = columns[0]
     if len(columns) > 1 and not compared.alike:
         yield Paragraph("The runs are of different workloads: their jobs cannot be compared one by one.", quiet=True)
     elif len(columns) > 1:
-        for each in columns[1:]:
-            pairs = each.pairs(base)
-            first = next(iter(pairs), None)
-            if len(pairs) == 1:
-                yield from harm_blocks(each.named(first), base.named(first), pairs, each.owners_of(first))
-            elif pairs:
-                yield from harm_blocks(each.name, base.name, pairs, each.owners_of(first))
+        for each, harm in zip(columns[1:], harms[1:], strict=True):
+            first = next(iter(harm), None)
+            if harm:
+                names = (each.named(first), base.named(first)) if len(harm) == 1 else (each.name, base.name)
+                yield from harm_blocks(*names, harm, each.runs[each.seeds.index(first)], each.owners_of(first), unit)
             else:
                 text = f"{each.heading} and {base.heading} have no seed in common: their jobs cannot be compared."
                 yield Paragraph(text, quiet=True)
     for each in columns:
-        yield sharing_table(each.shown_name, each.shown, each.owners)
+        yield sharing_table(each.shown_name, each.shown, each.owners, unit)
 
 
 def _energy(columns: Sequence[Column]) -> Iterator[Block]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -13,14 +13,16 @@ from cosched_emulator.results.figures.comparison import (
     NOTHING,
     UNKNOWN_SEED,
     Figure,
+    TimeUnit,
     energy_unit,
+    in_unit,
     interval_texts,
     most_of,
     number_texts,
 )
 from cosched_emulator.results.figures.metrics import population, quantity
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
-from cosched_emulator.results.harm import Harm, harm_figures, measure_harm, outcomes
+from cosched_emulator.results.harm import Harm, harm_figures, outcomes
 from cosched_emulator.results.harm_tables import Cells, group_table, head_lines, loser_table
 from cosched_emulator.statistics.intervals import amount_of
 from cosched_emulator.studies.study_result import within_run
@@ -43,7 +45,7 @@ def table_of(caption: str, cells: Cells, *, closed: bool = False) -> Table:
     return Table(caption, cells[0], cells[1:], closed=closed)
 
 
-def interval_blocks(runs: Sequence[tuple[str, StoredRun]]) -> Iterator[Block]:
+def interval_blocks(runs: Sequence[tuple[str, StoredRun]], times: TimeUnit) -> Iterator[Block]:
     """Yield waits and responses of named runs, each with its interval within that run."""
     lacking = False
     found = [outcomes(run.jobs, run.machine, run.selection) for _, run in runs]
@@ -52,7 +54,7 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]]) -> Iterator[Block]:
     for name in _WITHIN:
         if many and not name.endswith("_mean"):
             continue
-        figure = KNOWN.get(name, Figure(name, (name,), "seconds"))
+        (figure,) = in_unit([KNOWN.get(name, Figure(name, (name,), "seconds"))], times)
         intervals = [within_run(jobs, name) for jobs in found]
         unit, texts = interval_texts(figure, intervals, intervals)
         rows.append((figure.label, unit, *texts))
@@ -71,7 +73,7 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]]) -> Iterator[Block]:
 # ---------------------------------------------------------------- users
 
 
-def user_block(name: str, run: StoredRun, owners: JobOwners) -> Block:
+def user_block(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit) -> Block:
     """Return the figures of the users with most work, by thread-hours; the others are one row."""
     jobs = run.jobs
     if [*owners.user.distinct] in ([], [""]):
@@ -90,8 +92,8 @@ def user_block(name: str, run: StoredRun, owners: JobOwners) -> Block:
     columns: dict[str, list[float | None]] = {
         "jobs": [int(np.count_nonzero(rows)) for _, rows in groups],
         "thread-hours": [float(hours[rows].sum()) for _, rows in groups],
-        "wait, mean min": _means(run, "wait_s", groups, 60),
-        "wait, p95 min": [_p95(run, "wait_s", rows, 60) for _, rows in groups],
+        f"wait, mean {times[1]}": _means(run, "wait_s", groups, times[0]),
+        f"wait, p95 {times[1]}": [_p95(run, "wait_s", rows, times[0]) for _, rows in groups],
         "bounded slowdown 10 s, mean": _means(run, "bounded_slowdown_10s", groups),
         "penalised run time, mean %": _means(run, "penalised_percent", groups),
     }
@@ -118,20 +120,18 @@ def _p95(run: StoredRun, key: str, rows: BoolArray, size: float) -> float | None
 # ---------------------------------------------------------------- who loses
 
 
-Pairs: TypeAlias = Mapping[int | None, tuple[StoredRun, StoredRun]]  # a run and its baseline, by seed
-
-
-def harm_blocks(name: str, base_name: str, pairs: Pairs, owners: JobOwners) -> Iterator[Block]:
+def harm_blocks(
+    name: str,
+    base_name: str,
+    harms: Mapping[int | None, Harm],
+    first_run: StoredRun,
+    owners: JobOwners,
+    times: TimeUnit,
+) -> Iterator[Block]:
     """Yield who responds later than in the baseline, by seed, by class and by user, and the jobs that lose most.
 
     ``owners`` are those of the first run, and the users so, too.
     """
-    harms = {
-        seed: measure_harm(
-            outcomes(run.jobs, run.machine, run.selection), [outcomes(base.jobs, base.machine, base.selection)]
-        )
-        for seed, (run, base) in pairs.items()
-    }
     against = f"{name} against {base_name}"
     several = len(harms) > 1
     heads = {seed: "; ".join(head_lines(harm, base_name)) for seed, harm in harms.items()}
@@ -147,8 +147,8 @@ def harm_blocks(name: str, base_name: str, pairs: Pairs, owners: JobOwners) -> I
         yield table_of(
             f"{against}, by class of job", group_table({"all": harm.figures, **harm.by_class}, harm.baselines)
         )
-    yield from _harm_by_user(f"{against}{f', seed {first}' * several}", harm, owners, pairs[first][0])
-    yield from _largest_losses(against, harms)
+    yield from _harm_by_user(f"{against}{f', seed {first}' * several}", harm, owners, first_run)
+    yield from _largest_losses(against, harms, times)
 
 
 def _over_seeds(caption: str, harms: Mapping[int | None, Harm]) -> Table:
@@ -183,12 +183,12 @@ def _harm_by_user(caption: str, harm: Harm, owners: JobOwners, run: StoredRun) -
         yield table_of(heading, group_table(dict(losing), harm.baselines))
 
 
-def _largest_losses(against: str, harms: Mapping[int | None, Harm]) -> Iterator[Table]:
+def _largest_losses(against: str, harms: Mapping[int | None, Harm], times: TimeUnit) -> Iterator[Table]:
     found = [(seed, loser) for seed, harm in harms.items() for loser in harm.losers(MOST_ROWS)]
     found = sorted(found, key=lambda item: -item[1].lost_s)[:MOST_ROWS]
     if found:
         later = sum(harm.figures.later for harm in harms.values())
-        heading, *rows = loser_table([loser for _, loser in found])
+        heading, *rows = loser_table([loser for _, loser in found], times)
         if len(harms) > 1:
             heading.insert(1, "seed")
             for row, (seed, _) in zip(rows, found, strict=True):
@@ -197,7 +197,7 @@ def _largest_losses(against: str, harms: Mapping[int | None, Harm]) -> Iterator[
         yield table_of(caption, [heading, *rows], closed=True)
 
 
-def sharing_table(name: str, run: StoredRun, owners: JobOwners) -> Block:
+def sharing_table(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit) -> Block:
     """Return the jobs that neighbours cost most time, by what they took longer than alone."""
     jobs = run.jobs
     rows = np.flatnonzero(population(jobs, "finished", run.selection) & (jobs.work_us > 0))
@@ -206,16 +206,21 @@ def sharing_table(name: str, run: StoredRun, owners: JobOwners) -> Block:
     worst = worst[jobs.wall_us[worst] > jobs.work_us[worst]]
     if not worst.size:
         return Paragraph(f"{name}: no job took longer than alone on its nodes.", quiet=True)
+    size, unit = times
+    alone, longer = (
+        number_texts([time_us / SECOND_US / size for time_us in column[worst].tolist()])
+        for column in (jobs.work_us, jobs.wall_us - jobs.work_us)
+    )
     cells = [
         (
             str(jobs.id[row]),
             owners.user[row] or NOTHING,
             f"{jobs.threads[row]:,}",
-            f"{jobs.work_us[row] / SECOND_US:,.0f}",
-            f"{(jobs.wall_us[row] - jobs.work_us[row]) / SECOND_US:,.0f}",
+            alone[place],
+            longer[place],
             f"{jobs.wall_us[row] / jobs.work_us[row]:.3f}",
         )
-        for row in worst.tolist()
+        for place, row in enumerate(worst.tolist())
     ]
-    headings = ("job", "user", "threads", "alone s", "longer by s", "times as long as alone")
+    headings = ("job", "user", "threads", f"alone {unit}", f"longer by {unit}", "times as long as alone")
     return Table(f"{name}: jobs that lost most time to neighbours, or to slow nodes", headings, cells)

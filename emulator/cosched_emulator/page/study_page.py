@@ -7,6 +7,7 @@ from typing import Final
 
 from cosched_emulator.page.document import Bars, Block, Page, Paragraph, Section, Table
 from cosched_emulator.page.run_tables import MOST_ROWS, table_of
+from cosched_emulator.page.verdict import study_verdict
 from cosched_emulator.results.compared_runs import flat_settings
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.study_result import SeedRows, StudyResult
@@ -18,7 +19,10 @@ _DRAWN: Final = ("response_s_mean", "wait_s_mean", "bounded_slowdown_10s_mean") 
 def study_page(result: StudyResult, title: str = "") -> Page:
     """Return the page about a study, done wholly or in part."""
     done, cells = len(result.rows), len(result.plan.cells)
-    lead: list[Block] = [Paragraph(f"{done:,} of {cells:,} runs are done.")]
+    lead: list[Block] = [
+        Paragraph(study_verdict(result), headline=True),
+        Paragraph(f"{done:,} of {cells:,} runs are done."),
+    ]
     lead += [Paragraph(f"{sum(1 for _ in result.failures):,} runs failed.") for _ in result.failures[:1]]
     lead += [Paragraph(f"{note} ({count:,} of {cells:,} runs)", quiet=True) for note, count in result.notes.items()]
     tables = [*setting_tables(result)]

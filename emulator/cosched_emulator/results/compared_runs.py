@@ -19,10 +19,13 @@ from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.comparison import (
     COMMON,
+    FIGURES,
     Figure,
     PolicyRuns,
     SeedRow,
     compare_seeds,
+    in_unit,
+    job_time_unit,
     rows_as_json,
     rows_of,
     value_of,
@@ -239,16 +242,21 @@ class ComparedRuns(NamedTuple):
     notes: list[str]
 
 
-def compare_folders(run_dirs: Sequence[Path], names: Sequence[str], population: str, *, common: bool) -> ComparedRuns:
+def compare_folders(
+    run_dirs: Sequence[Path], names: Sequence[str], population: str, *, common: bool, one_unit: bool = False
+) -> ComparedRuns:
     """Compare run folders, of which ``names`` are the names; ``common``: only the jobs that completed in all of them.
+
+    ``one_unit``: all times of jobs have the same.
 
     Raises InputError for what is no run folder, ConfigurationError where ``common`` cannot be had.
     """
     summaries = [read_summary(folder) for folder in run_dirs]
     columns = seed_columns(run_dirs, names)
     several = len(columns) < len(run_dirs)
+    figures = in_unit(FIGURES, job_time_unit(summaries, population)) if one_unit else FIGURES
     compared = (_compare_columns if several else _compare_single)(
-        run_dirs, columns, summaries, population, common=common
+        run_dirs, columns, summaries, population, figures, common=common
     )
     notes = _notes(alike=compared.alike, same_jobs=compared.same_jobs, common=common)
     notes += [
@@ -263,7 +271,13 @@ def are_alike(run_dirs: Sequence[Path]) -> bool:
 
 
 def _compare_single(
-    run_dirs: Sequence[Path], columns: Sequence[SeedColumn], summaries: list[Summary], population: str, *, common: bool
+    run_dirs: Sequence[Path],
+    columns: Sequence[SeedColumn],
+    summaries: list[Summary],
+    population: str,
+    figures: Sequence[Figure],
+    *,
+    common: bool,
 ) -> ComparedRuns:
     """Compare single runs; ``common``: only the jobs that completed in all of them."""
     names = [column.name for column in columns]
@@ -278,12 +292,18 @@ def _compare_single(
         pictures.plot_comparison(file, names, summaries, population, title, mark_best=best)
 
     shapes = [_shape(folder) for folder in run_dirs]
-    rows = comparison.compare(summaries, population, mark_best=alike, same_jobs=same_jobs, shapes=shapes)
+    rows = comparison.compare(summaries, population, figures, mark_best=alike, same_jobs=same_jobs, shapes=shapes)
     return ComparedRuns(names, columns, list(run_dirs), summaries, rows, alike, same_jobs, draw, {}, [])
 
 
 def _compare_columns(
-    run_dirs: Sequence[Path], columns: Sequence[SeedColumn], summaries: list[Summary], population: str, *, common: bool
+    run_dirs: Sequence[Path],
+    columns: Sequence[SeedColumn],
+    summaries: list[Summary],
+    population: str,
+    figures: Sequence[Figure],
+    *,
+    common: bool,
 ) -> ComparedRuns:
     """Compare policies over several seeds, seed by seed; ``common``: the jobs that completed under all of them with that seed."""
     by_seed = _runs_by_seed(columns)
@@ -305,7 +325,7 @@ def _compare_columns(
     ]
     headings = [column.heading for column in columns]
     compared = partial(compare_seeds, policies, population, paired=paired, same_jobs=same_jobs)
-    rows = compared()
+    rows = compared(figures)
 
     def draw(file: Path, title: str) -> None:
         pictures.plot_seed_comparison(file, headings, compared(COMPARED), population, title)

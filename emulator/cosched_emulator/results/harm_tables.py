@@ -6,7 +6,7 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TextIO, TypeAlias
 
-from cosched_emulator.results.figures.comparison import NOTHING, number_texts, time_unit
+from cosched_emulator.results.figures.comparison import NOTHING, TimeUnit, number_texts, time_unit
 from cosched_emulator.results.harm import KILLED, Harm, HarmFigures, Loser
 from cosched_terminal.tables import align
 
@@ -20,6 +20,9 @@ UNPAIRED_TEXTS: Final[Mapping[str, str]] = {  # by field of `Unpaired`
     "neither": "completed in neither",
 }
 _SHOWN_KILLED = 10
+_LOSER_TIMES: Final = {
+    "submitted": "submit_s", "response": "response_s", "baseline": "baseline_s", "lost": "lost_s",
+}  # fmt: skip
 Cells: TypeAlias = list[list[str]]  # the first row has the headings, the first column the names
 
 
@@ -102,14 +105,18 @@ def response_table(rows: Mapping[str, HarmFigures]) -> Cells:
     return _table("response", list(rows), columns)
 
 
-def loser_table(losers: Sequence[Loser]) -> Cells:
-    """Return a row for each job; the last two columns are texts."""
+def loser_table(losers: Sequence[Loser], times: TimeUnit = (1.0, "s")) -> Cells:
+    """Return a row for each job, its times in one unit; the last two columns are texts."""
+    size, unit = times
     columns: dict[str, list[str]] = {
         "threads": [str(job.size) for job in losers],
-        "submitted s": [f"{job.submit_s:,.0f}" for job in losers],
-        "response s": [f"{job.response_s:,.0f}" for job in losers],
-        "baseline s": [f"{job.baseline_s:,.0f}" for job in losers],
-        "lost s": [f"{job.lost_s:,.0f}" for job in losers],
+        **{
+            f"{name} {unit}": [
+                f"{value:,.0f}" if size == 1 else f"{value / size:,.2f}"
+                for value in (getattr(job, key) for job in losers)
+            ]
+            for name, key in _LOSER_TIMES.items()
+        },
         "ratio": _ratios(job.ratio for job in losers),
     }
     if any(job.later_than_all is not None for job in losers):

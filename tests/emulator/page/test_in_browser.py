@@ -12,6 +12,8 @@ from scripts.browser import CHROMIUM, Browser, browser
 from tests.emulator.page.conftest import EVIL
 from tests.emulator.page.test_page import written
 
+from cosched_emulator import simulate
+
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 
 CHART = "charts.find((chart) => chart.area)"
@@ -59,10 +61,11 @@ def test_every_figure_has_a_name_keys_and_a_table(shown: Browser) -> None:
 
 def test_a_screen_reader_finds_named_parts_only(shown: Browser) -> None:
     nodes = [node for node in shown.call("Accessibility.getFullAXTree")["nodes"] if not node["ignored"]]
-    named = ("figure", "application", "table", "region", "Canvas", "img")
+    named = ("figure", "application", "table", "Canvas", "img")
     parts = [(node["role"]["value"], node["name"]["value"]) for node in nodes if node["role"]["value"] in named]
     assert [part for part in parts if not part[1]] == []
     assert ("figure", "Jobs on nodes, shared") in parts
+    assert shown.run("[...document.querySelectorAll('[role=group]')].filter((part) => !part.ariaLabel).length") == 0
 
 
 def test_pixels_count_the_jobs_on_a_node(shown: Browser) -> None:
@@ -197,3 +200,48 @@ def test_colours_show_the_gpus_of_each_node_and_words_say_them(
 def test_a_phone_needs_no_sideways_scrolling(chromium: Browser, page: Path) -> None:
     chromium.open(page, width=400)
     assert chromium.run("document.documentElement.scrollWidth") <= 400
+
+
+def test_two_runs_have_axes_of_equal_length_that_move_together(
+    chromium: Browser, run_folder: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "longer"
+    scenario = {"cluster": {"nodes": 16, "preset": "lomarc-ht"}, "truth": {"contention": "lomarc"}}
+    simulate({**scenario, "workload": {"lublin": 300, "characteristics": "M1"}}, "pss", out=other)
+    written(run_folder, other, "-o", tmp_path / "page.html")
+    chromium.open(tmp_path / "page.html", width=1400)
+    settled = (
+        "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
+    )
+    times = "charts.filter((chart) => chart.data.time || chart.area).map(({ plot }) => [plot.scales.x.min, plot.scales.x.max])"
+    schedules = "charts.filter((chart) => chart.area)"
+    whole, moved, dragged, widths = chromium.run(f"""(async () => {{
+        const found = [{times}], [first, second] = {schedules};
+        first.set_view({{ ...first.view, t0: 1000, t1: 9000 }});
+        {settled};
+        found.push({times});
+        charts[0].plot.setScale("x", {{ min: 2000, max: 4000 }});
+        {settled};
+        return [...found, {times}, [first.plot.bbox.width, second.plot.bbox.width]];
+    }})()""")
+    assert len(whole) == 6
+    first, second = whole[-2:]
+    assert first == second
+    # Lines have one value an interval, from the same begin to nearly the same end.
+    assert [axis[0] for axis in whole] == [0] * len(whole)
+    assert all(axis[1] == pytest.approx(first[1], rel=0.001) for axis in whole)
+    assert moved == [[1000, 9000]] * len(whole)
+    assert dragged == [[2000, 4000]] * len(whole)
+    assert widths[0] == widths[1]
+    assert chromium.errors == []
+
+
+def test_times_are_hours_and_days_and_shades_are_explained(shown: Browser) -> None:
+    texts = "[clock(9_504_000), clock(7200), clock(5), mark(9_504_000, 3600), mark(86_400, 86_400), mark(21_600, 3600)]"
+    assert shown.run(texts) == ["110 d 0:00:00", "2:00:00", "5 s", "110 d", "1 d", "6 h"]
+    assert "lighter or darker: another job" in shown.run("document.querySelector('.legend').innerText")
+    # What a button is called has the word on it, so that it can be said.
+    said = """[...document.querySelectorAll("button")].map((button) => [button.textContent, button.ariaLabel])
+        .filter(([text, label]) => label && /[a-z]/i.test(text))
+        .filter(([text, label]) => !label.toLowerCase().includes(text.replace(/[^a-z]/gi, "").toLowerCase()))"""
+    assert shown.run(said) == []

@@ -21,6 +21,7 @@ from cosched_emulator.cli.report import report
 from cosched_emulator.page.document import Bars, Beside, Block, Figure, Page, Paragraph, Section, Table, page_parts
 from cosched_emulator.page.run_page import run_page
 from cosched_emulator.page.schedule import pack_numbers, pack_texts, schedule_figure, shown_jobs
+from cosched_emulator.page.verdict import Told, run_verdict
 from cosched_emulator.results.figures.metrics import ALL_JOBS, population, quantity
 from cosched_emulator.results.files.run_reader import read_owners, read_run
 from cosched_emulator.results.harm import measure_harm, outcomes
@@ -73,6 +74,69 @@ def test_all_parts_of_a_page_escape() -> None:
     text = "".join(page_parts(page))
     assert "<img" not in text
     assert text.count("<script>") == text.count("</script>") - 1  # the last is that of the data
+
+
+def test_the_first_line_says_what_the_runs_show(run_folder: Path, tmp_path: Path) -> None:
+    scenario = {"cluster": {"nodes": 16, "preset": "lomarc-ht"}, "truth": {"contention": "lomarc"}}
+    simulate({**scenario, "workload": {"lublin": 300, "characteristics": "M1"}}, "pss", out=tmp_path / "pss")
+    simulate({**scenario, "workload": {"lublin": 30}}, "pss", out=tmp_path / "few")
+
+    def first_line(*folders: Path) -> str:
+        page = run_page(folders, [folder.name for folder in folders], "")
+        text = "".join(page_parts(page))
+        header = text[text.index("<header>") : text.index("<nav")]
+        (line,) = re.findall(r"<p class=headline>(.*)</p>", header)
+        return str(line)
+
+    runs = [read_run(folder).jobs for folder in (tmp_path / "pss", run_folder)]
+    base_s, mean_s = (quantity(jobs, "response_s", population(jobs, "finished", ALL_JOBS)).mean() for jobs in runs)
+    line = first_line(tmp_path / "pss", run_folder)
+    way = "sooner" if mean_s < base_s else "later"
+    assert line.startswith(f"Jobs respond {way} under shared than under pss: ")
+    assert f"{100 * (mean_s / base_s - 1):+.1f} %; " in line
+    harm = measure_harm(*(each if i else each[0] for i, each in enumerate(_outcomes(run_folder, tmp_path / "pss"))))
+    assert line.endswith(f"; {harm.figures.later} of 300 jobs ({harm.figures.later / 3:.1f} %) respond later.")
+    assert first_line(run_folder).startswith("shared: 300 of 300 jobs completed; they waited ")
+    assert first_line(run_folder, tmp_path / "few").startswith("Different workloads: shared responds after ")
+
+
+def _outcomes(*folders: Path) -> list[list[Any]]:
+    return [[outcomes(run.jobs, run.machine)] for run in map(read_run, folders)]
+
+
+def test_several_seeds_differ_only_where_their_interval_says_so() -> None:
+    def told(name: str, *responses_s: float) -> Told:
+        figures = {"finished": {"response_s": {"mean": 0.0}}}
+        return Told(
+            name, {seed: {**figures, "finished": {"response_s": {"mean": s}}} for seed, s in enumerate(responses_s)}
+        )
+
+    def verdict(*columns: Told) -> str:
+        return run_verdict(columns, (3600.0, "h"), alike=True, same_jobs=True)
+
+    easy, sooner = told("easy", 7200, 9000, 8000), told("b", 3600, 4600, 3900)
+    assert verdict(easy, sooner).startswith(
+        "Jobs respond sooner under b than under easy: 1.12 h instead of 2.24 h in the "
+    )
+    unclear = told("c", 9000, 7000, 8100)
+    assert verdict(easy, unclear).startswith("Responses under c and easy cannot be told apart: ")
+    assert verdict(easy, unclear, sooner).startswith(
+        "Of 3 runs or policies b has the shortest responses, before easy: "
+    )
+    assert verdict(sooner, unclear, easy).startswith("None of 2 others responds sooner than b, 1.12 h in the mean; ")
+
+
+def test_what_is_not_known_has_no_section_and_one_unit_serves_all_times_of_jobs(tmp_path: Path) -> None:
+    simulate({"cluster": {"nodes": 4, "preset": "1x1x1"}, "workload": {"lublin": 50}}, "easy", out=tmp_path / "run")
+    page = run_page([tmp_path / "run"], ["run"], "")
+    titles = [section.title for section in page.sections]
+    assert "Energy" not in titles
+    assert "Users" not in titles
+    told = [block.text for block in page.sections[-1].blocks if isinstance(block, Paragraph)]
+    assert "The watts of the nodes were not given, so the energy is not known." in told
+    tables = [block for block in page.lead if isinstance(block, Table)]
+    units = {row[1] for table in tables for row in table.rows if row[0].startswith(("wait", "response"))}
+    assert len(units) == 1
 
 
 def test_bars_are_apart_beside_an_interval_that_is_much_wider() -> None:

@@ -5,8 +5,10 @@ const LINE_COLOURS = ["blue", "orange", "green", "pink", "sky", "red", "brown", 
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
 
 class Lines {
-    constructor(figure, data) {
+    // Over time the chart begins and ends with `span`, as all others do.
+    constructor(figure, data, span) {
         this.data = data;
+        this.span = span;
         this.place = figure.querySelector(".chart");
         this.place.replaceChildren();
         const series = data.series.map(({ name }, i) => ({
@@ -26,9 +28,9 @@ class Lines {
         this.plot = new uPlot({
             width: this.place.clientWidth || 600,
             height: 240,
-            scales: { x: { time: false, distr: data.logarithmic ? 3 : 1, range: (_, low, high) => [low, high] }, y: { range: (_, low, high) => this.range(low, high) } },
+            scales: { x: { time: false, distr: data.logarithmic ? 3 : 1, range: (_, low, high) => this.times(low, high) }, y: { range: (_, low, high) => this.range(low, high) } },
             axes: [
-                data.time ? timeAxis() : axisOf({ label: data.x_label, space: 60 }),
+                data.time ? timeAxis() : data.spans ? spanAxis(data.x_label) : axisOf({ label: data.x_label, space: 60 }),
                 axisOf({ label: data.y_label, size: 56, labelSize: 20 }),
             ],
             series: [{ label: data.x_name, value: (_, value) => this.place_text(value) }, ...series, ...bounds],
@@ -37,9 +39,19 @@ class Lines {
             })),
             padding: [8, 24, 0, 0],
             cursor: { points: { size: 6 } },
+            hooks: { setScale: [({ scales: { x } }, key) => data.time && key === "x" && move_together(this, x.min, x.max)] },
         }, [data.x, ...data.series.map(({ values }) => values), ...bands.flatMap(([, low, high]) => [low, high])], this.place);
         hide_drawing(this.plot);
         this.listen(figure);
+    }
+
+    times(low, high) {
+        const { time, x } = this.data;
+        return time && low === x[0] && high === x.at(-1) ? this.span : [low, high];
+    }
+
+    show_times(t0, t1) {
+        if (this.data.time) this.plot.setScale("x", { min: t0, max: t1 });
     }
 
     range(low, high) {
@@ -55,7 +67,7 @@ class Lines {
 
     place_text(value) {
         if (value === null || value === undefined) return "–";
-        return this.data.time ? clock(value) : String(+value.toPrecision(4));
+        return this.data.time || this.data.spans ? clock(value) : String(+value.toPrecision(4));
     }
 
     // Arrows move along the line, and say its values.
@@ -85,7 +97,7 @@ class Lines {
                 this.place_text(x),
                 ...this.data.series.flatMap(({ values, low, high }) => (low ? [values, low, high] : [values]).map((column) => this.text(column[i]))),
             ]);
-            details.append(element("div", { class: "wide tall", tabindex: "0", role: "region", "aria-label": this.data.title }, tableOf(headings, rows)));
+            details.append(element("div", { class: "wide tall", tabindex: "0", role: "group", "aria-label": this.data.title }, tableOf(headings, rows)));
         });
     }
 

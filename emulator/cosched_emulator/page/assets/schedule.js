@@ -12,15 +12,15 @@ const BAND_PX = 6;
 const STEP = 0.15; // of the view, by an arrow key
 
 class Schedule {
-    static async make(figure, data) {
+    static async make(figure, data, span) {
         const [jobs, boxes] = await Promise.all([unpackColumns(data.jobs), unpackColumns(data.boxes)]);
         for (const name of ["submit", "start", "end", "wall", "work"]) jobs[name] = jobs[name].map((ms) => ms / 1000);
         boxes.start = boxes.start.map((ms) => ms / 1000);
         boxes.end = boxes.length.map((ms, i) => boxes.start[i] + ms / 1000);
-        return new Schedule(figure, data, jobs, boxes, await unpackCounted(data), await unpackFacts(data));
+        return new Schedule(figure, data, span, jobs, boxes, await unpackCounted(data), await unpackFacts(data));
     }
 
-    constructor(figure, data, jobs, boxes, counted, facts) {
+    constructor(figure, data, [begin_s, end_s], jobs, boxes, counted, facts) {
         this.data = data;
         this.counted = counted;
         this.facts = facts;
@@ -29,7 +29,7 @@ class Schedule {
         this.boxes = boxes;
         this.selected = -1;
         this.frames = 0;
-        this.all = { t0: data.begin_s, t1: data.end_s, n0: 0, n1: data.nodes };
+        this.all = { t0: begin_s, t1: end_s, n0: 0, n1: data.nodes };
         this.view = { ...this.all };
         this.index();
         this.place = figure.querySelector(".chart");
@@ -94,7 +94,7 @@ class Schedule {
                 button("−", "Zoom out", () => this.zoom(2)),
                 button("←", "Earlier", () => this.move(-STEP, 0)),
                 button("→", "Later", () => this.move(STEP, 0)),
-                button("All", "Show everything", () => this.set_view(this.all)),
+                button("All", "All: show everything", () => this.set_view(this.all)),
                 button("‹ Job", "Previous job", () => this.step(-1)),
                 button("Job ›", "Next job", () => this.step(1)),
                 ...shadeChoice(this),
@@ -117,7 +117,7 @@ class Schedule {
             series: [{}, {}],
             padding: [null, data.partitions.length ? ({ width }) => (width > NARROW_PX ? PARTITION_PX + 12 : 12) : null, null, null],
             hooks: { drawClear: [() => this.paint()], draw: [() => drawPartitions(this), () => this.outline()], setCursor: [() => this.hover()] },
-        }, [[data.begin_s, data.end_s], [null, null]], this.area);
+        }, [[this.all.t0, this.all.t1], [null, null]], this.area);
         hide_drawing(this.plot);
         this.listen();
     }
@@ -128,7 +128,8 @@ class Schedule {
             : ["1 job on the node", "2 jobs", "3 or more"].slice(0, this.data.deepest);
         const keys = this.shown ? LEVELS : HUES;
         return element("span", { class: "legend" }, ...names.map((name, i) =>
-            element("span", {}, element("span", { class: `key ${keys[i]}` }), name)));
+            element("span", {}, element("span", { class: `key ${keys[i]}` }), name)),
+        ...(this.shown ? [] : [element("span", { class: "quiet" }, "lighter or darker: another job")]));
     }
 
     // Let the colours show a countable resource, on the nodes from the first to the last that have it, or null: the jobs.
@@ -151,7 +152,9 @@ class Schedule {
         const nodes = Math.min(all.n1, Math.max(n1 - n0, Math.min(1, all.n1)));
         const begin = Math.min(Math.max(t0, all.t0), all.t1 - time);
         const low = Math.min(Math.max(n0, 0), all.n1 - nodes);
+        const is_new = begin !== this.view.t0 || begin + time !== this.view.t1;
         this.view = { t0: begin, t1: begin + time, n0: low, n1: low + nodes };
+        if (is_new) move_together(this, begin, begin + time);
         if (this.waiting) return;
         this.waiting = true;
         requestAnimationFrame(() => {
@@ -161,6 +164,10 @@ class Schedule {
                 this.plot.setScale("y", { min: this.view.n0, max: this.view.n1 });
             });
         });
+    }
+
+    show_times(t0, t1) {
+        this.set_view({ ...this.view, t0, t1 });
     }
 
     // Change the span of the view by a factor; the instant and the node at these shares of it stay where they are.
@@ -573,6 +580,6 @@ class Schedule {
         const table = tableOf(["job", "user", ...told, "threads", "nodes", "submitted", "started", "ended", "slowdown", "beside jobs", "state"], rows);
         details.append(element("div", { class: "jobs" },
             element("p", {}, pager("‹ earlier", from - SHOWN, 0), ` jobs ${from + 1} to ${Math.min(order.length, from + SHOWN)} of ${order.length} `, pager("later ›", from + SHOWN, 1)),
-            element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Jobs of ${this.data.title}` }, table)));
+            element("div", { class: "wide", tabindex: "0", role: "group", "aria-label": `Jobs of ${this.data.title}` }, table)));
     }
 }

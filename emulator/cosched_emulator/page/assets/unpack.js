@@ -36,14 +36,23 @@ async function unpackColumns(columns) {
     return Object.fromEntries(names.map((name, i) => [name, values[i]]));
 }
 
-// An instant or a span: h:mm:ss, as in the sentences of `explain`; below a minute in seconds.
+const [HOUR, DAY] = [3600, 86400];
+
+// An instant or a span: h:mm:ss, from a day on 3 d h:mm:ss, as in the sentences of `explain`; below a minute in seconds.
 function clock(seconds, parts = 3) {
     if (parts === 3 && Math.abs(seconds) < 60) return `${+seconds.toFixed(3)} s`;
-    const sign = seconds < 0 ? "-" : "";
     const whole = Math.round(Math.abs(seconds));
     const two = (number) => String(number).padStart(2, "0");
-    const hours = `${sign}${Math.floor(whole / 3600)}:${two(Math.floor(whole / 60) % 60)}`;
+    const days = `${seconds < 0 ? "-" : ""}${whole >= DAY ? `${Math.floor(whole / DAY)} d ` : ""}`;
+    const hours = `${days}${Math.floor(whole / HOUR) % 24}:${two(Math.floor(whole / 60) % 60)}`;
     return parts === 2 ? hours : `${hours}:${two(whole % 60)}`;
+}
+
+// The same beside an axis with a mark every `step` seconds: whole days and hours where the marks are so far apart.
+function mark(second, step) {
+    if (step < HOUR) return `${clock(second, step < 60 && second >= 60 ? 3 : 2)} h`;
+    const parts = [[Math.floor(second / DAY), "d"], [Math.round((second % DAY) / HOUR), "h"]];
+    return parts.filter(([number]) => number).map((words) => words.join(" ")).join(" ") || "0";
 }
 
 // A colour of the style, by the name of its variable.
@@ -89,6 +98,20 @@ function hide_drawing(plot) {
     plot.root.querySelectorAll("canvas, .u-legend").forEach((part) => part.setAttribute("aria-hidden", "true"));
 }
 
+// Marks of a logarithmic axis of spans, far enough apart for their texts.
+const SPANS = { "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 600, "1 h": HOUR, "6 h": 6 * HOUR, "2 d": 2 * DAY, "20 d": 20 * DAY, "200 d": 200 * DAY };
+
+function spanAxis(label) {
+    const names = Object.fromEntries(Object.entries(SPANS).map(([name, seconds]) => [seconds, name]));
+    const all = Object.values(SPANS);
+    return axisOf({
+        label,
+        splits: ({ width, scales: { x } }) => all.filter((second, i) => second >= x.min && second <= x.max && (width > 340 || i % 2 === 0)),
+        filter: (_, splits) => splits,
+        values: (_, splits) => splits.map((second) => names[second]),
+    });
+}
+
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 for (const hours of [1, 2, 3, 6, 12, 24, 48, 120, 240, 480, 1200, 2400, 4800, 12000, 24000]) TIME_STEPS.push(hours * 3600);
 
@@ -96,7 +119,7 @@ function timeAxis() {
     return axisOf({
         incrs: TIME_STEPS,
         space: 70,
-        label: "time since the first submission, h:mm",
-        values: (_, splits, __, ___, step) => splits.map((second) => clock(second, step < 60 ? 3 : 2)),
+        label: "time since the first submission",
+        values: (_, splits, __, ___, step) => splits.map((second) => mark(second, step)),
     });
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from cosched_emulator.statistics.intervals import (
     Interval,
@@ -31,6 +31,7 @@ Value = TypeVar("Value")
 NOTHING = "–"  # noqa: RUF001  # for a figure that does not exist
 _ENERGY_UNITS = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"))
 _UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
+TimeUnit: TypeAlias = tuple[float, str]  # seconds, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Figure:
     path: tuple[str, ...]
     kind: Kind = "figure"
     better: Better = "low"
-    unit: str = ""
+    unit: str = ""  # of seconds: empty, or one of `_UNITS` instead of the one that suits the values
     optional: bool = False  # left out if no run has it
     any_jobs: bool = False  # comparable also between runs that completed different jobs
     change: bool = False  # over several seeds, also shown in percent of the first column's
@@ -59,6 +60,7 @@ def most_of(column: str) -> float:
 COMMON = "common"  # the population of jobs that completed in all runs; see `common_jobs`
 # Nodes times work: what counts as a job's node depends on the policy's shape, see `efficiency_rows`.
 EFFICIENCY = Figure("efficiency, nodes", ("machine", "node_efficiency"), "share", "high")
+RESPONSE: Final = Figure("response, mean", ("*", "response_s", "mean"), "seconds", change=True)
 FIGURES = (
     Figure("jobs counted", ("selection", "counted"), "count", ""),
     Figure("completed in all runs", (COMMON, "wait_s", "count"), "count", "", optional=True),
@@ -68,7 +70,7 @@ FIGURES = (
     Figure("killed, share", ("killed", "share"), "share", any_jobs=True),
     Figure("wait, mean", ("*", "wait_s", "mean"), "seconds", change=True),
     Figure("wait, p95", ("*", "wait_s", "p95"), "seconds", change=True),
-    Figure("response, mean", ("*", "response_s", "mean"), "seconds", change=True),
+    RESPONSE,
     Figure("response, p95", ("*", "response_s", "p95"), "seconds", change=True),
     Figure("bounded slowdown 10 s, mean", ("*", "bounded_slowdown_10s", "mean"), change=True),
     Figure("bounded slowdown 10 s, p95", ("*", "bounded_slowdown_10s", "p95"), change=True),
@@ -192,12 +194,28 @@ def markdown_table(names: Sequence[str], rows: Sequence[FigureRow]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def time_unit(largest_s: float) -> tuple[float, str]:
-    """Return (seconds, name) of the most readable unit for times up to ``largest_s``."""
+def time_unit(largest_s: float) -> TimeUnit:
+    """Return the most readable unit for times up to ``largest_s``."""
     for limit_s, seconds, name in _UNITS:
         if largest_s < limit_s:
             return seconds, name
     return _UNITS[-1][1:]
+
+
+def job_time_unit(summaries: Sequence[Mapping[str, Any]], population: str = "finished") -> TimeUnit:
+    """Return the unit in which the mean responses of all runs read best: one for all times of jobs on a page."""
+    means = [value_of(summary, RESPONSE, population) for summary in summaries]
+    return time_unit(max((mean for mean in means if mean is not None), default=0.0))
+
+
+def in_unit(figures: Sequence[Figure], unit: TimeUnit) -> list[Figure]:
+    """Return the figures, those that are times of jobs in ``unit``; times of a run, such as its makespan, have their own."""
+    return [
+        replace(figure, unit=unit[1])
+        if figure.kind == "seconds" and any(word in key for key in figure.path for word in ("wait", "response"))
+        else figure
+        for figure in figures
+    ]
 
 
 def energy_unit(largest_j: float) -> tuple[float, str]:
@@ -247,6 +265,8 @@ def _markdown_line(cells: Sequence[str]) -> str:
 def unit_of(figure: Figure, means: Sequence[float | None]) -> tuple[float, str]:
     """Return (value of the unit, name) in which the means of a figure read best."""
     match figure.kind:
+        case "seconds" if figure.unit:
+            return next((size, name) for _, size, name in _UNITS if name == figure.unit)
         case "seconds":
             return time_unit(max((mean for mean in means if mean is not None), default=0.0))
         case "joules":
