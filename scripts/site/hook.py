@@ -30,9 +30,11 @@ _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that lie outside docs/."""
+    """Add the pages that lie outside docs/, and the script that lets the search work without a server."""
     for source, page in OUTSIDE.items():
         files.append(File.generated(config, page, content=(ROOT / source).read_text(encoding="utf-8")))
+    shim = (ROOT / "scripts" / "site" / "iframe-worker.js").read_text(encoding="utf-8")
+    files.append(File.generated(config, config["extra"]["polyfills"][0], content=shim))
     return files
 
 

@@ -94,14 +94,11 @@ def test_the_first_line_says_what_the_runs_show(run_folder: Path, tmp_path: Path
     way = "sooner" if mean_s < base_s else "later"
     assert line.startswith(f"Jobs respond {way} under shared than under pss: ")
     assert f"{100 * (mean_s / base_s - 1):+.1f} %; " in line
-    harm = measure_harm(*(each if i else each[0] for i, each in enumerate(_outcomes(run_folder, tmp_path / "pss"))))
+    base, run = (outcomes(each.jobs, each.machine) for each in map(read_run, (tmp_path / "pss", run_folder)))
+    harm = measure_harm(run, [base])
     assert line.endswith(f"; {harm.figures.later} of 300 jobs ({harm.figures.later / 3:.1f} %) respond later.")
     assert first_line(run_folder).startswith("shared: 300 of 300 jobs completed; they waited ")
     assert first_line(run_folder, tmp_path / "few").startswith("Different workloads: shared responds after ")
-
-
-def _outcomes(*folders: Path) -> list[list[Any]]:
-    return [[outcomes(run.jobs, run.machine)] for run in map(read_run, folders)]
 
 
 def test_several_seeds_differ_only_where_their_interval_says_so() -> None:
