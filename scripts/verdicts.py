@@ -27,6 +27,7 @@ _BESIDE: Final = ("seeds", "p", "to decide", "verdict")  # columns that are no f
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?")
 # What is claimed of a figure, behind its name: rows with the same name are one group.
 _BOUND: Final = re.compile(r"(.*): ((?:lower|higher|within|at least|at most)\b.*)")
+MOST_TOLD: Final = 12  # rows of the table that a terminal tells
 MOST: Final = 72  # rows of a table of verdicts; with more, claims without a number are put together by what stands before the colon
 _IN_THE_APPENDIX: Final = {str(Kind.CONSTRUCTION), str(Kind.UNCHECKABLE), PREDICTED, NOT_PREDICTED}
 _LINK: Final = re.compile(r"(\]\()([^)\s]+)(\))")
@@ -44,14 +45,32 @@ class Claim(NamedTuple):
     line: int  # in the body
 
 
-def write_results(page: Path, paper: str, title: str, body: Sequence[str]) -> None:
-    """Write the report of a paper into its appendix, and the verdicts into the page; text outside the markers stays unchanged."""
+def write_results(page: Path, paper: str, title: str, body: Sequence[str], preview: str = "") -> None:
+    """Write the report of a paper into its appendix, and the verdicts into the page; text outside the markers stays unchanged.
+
+    ``preview`` stands first in both: the page is none of results.
+    """
     appendix = page.parent / FOLDER / page.name
     appendix.parent.mkdir(exist_ok=True)
     body = [*head_lines(body), *marked(body)]
     own = {anchor_of(line) for line in body if line.startswith("#")}
-    write_tables(appendix, paper, f"{title}: all rows", [_from_appendix(line, page.name, own) for line in body])
-    write_tables(page, paper, title, [*verdict_lines(body, f"{FOLDER}/{page.name}")])
+    first = [f"**{preview}**", ""] if preview else []
+    rows = [_from_appendix(line, page.name, own) for line in body]
+    write_tables(appendix, paper, f"{title}: all rows", [*first, *rows])
+    write_tables(page, paper, title, [*first, *verdict_lines(body, f"{FOLDER}/{page.name}")])
+
+
+def outcome_lines(body: Sequence[str]) -> Iterator[str]:
+    """Yield what came out, for a terminal: how many verdicts of each kind, then what was measured, what is decided first."""
+    for line in head_lines(body)[:1]:
+        yield line.partition(" Were no claim true")[0]
+    rows = [_cells(line) for line in verdict_lines(marked(body), "") if line.startswith("|")][2:]
+    rows = sorted((row for row in rows if row[3] != NOT_RUN), key=lambda row: row[3].startswith(NOT_SHOWN))
+    for claim, published, measured, verdict, _ in rows[:MOST_TOLD]:
+        told = f"; published {published}" * (published not in ("", NOTHING, "wanted"))
+        yield f"  {verdict.replace('*', '')}: {claim}: {measured}{told}"
+    if rows[MOST_TOLD:]:
+        yield f"  and {len(rows) - MOST_TOLD} more on the page"
 
 
 def _from_appendix(line: str, page: str, own: set[str]) -> str:

@@ -45,7 +45,7 @@ class LazyGroup(Group):
         self._table = table
         self._module_of = {name: module for rows in table.values() for name, (module, _) in rows.items()}
         summaries = [click.Command(name, help=text) for rows in table.values() for name, (_, text) in rows.items()]
-        super().__init__(commands=summaries, context_settings={"help_option_names": ["-h", "--help"]}, **settings)
+        super().__init__(commands=summaries, **settings)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - signature of click
         """Write the commands, group by group, in the order of the table."""

@@ -35,7 +35,11 @@ def entitle(title: str, options: Iterable[object]) -> None:
 
 
 class Command(click.Command):
-    """A command whose help has its options in groups, and no line that is wider than it may be."""
+    """A command whose help has its options in groups, and no line that is wider than it may be; ``-h`` prints it, too."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        # Of its own, not of the group's context alone: click keeps the option that the first context asks for.
+        super().__init__(*args, **{"context_settings": {"help_option_names": ["-h", "--help"]}, **settings})
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - signature of click
         """Write the text; lines of examples that are too long are continued."""

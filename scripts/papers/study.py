@@ -30,7 +30,7 @@ from scripts.papers.stored import (
 from scripts.processes import PROJECT
 from scripts.progress import Progress
 from scripts.tables import write_tables
-from scripts.verdicts import FOLDER, write_results
+from scripts.verdicts import FOLDER, outcome_lines, write_results
 
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.studies.axes import AXES, COLUMNS
@@ -41,6 +41,7 @@ from cosched_emulator.studies.study_folder import StudyFolder
 from cosched_emulator.studies.study_result import StudyResult, series_of
 from cosched_emulator.studies.study_result import write_tables as write_study_tables
 from cosched_plugin.common.errors import PluginError
+from cosched_terminal.console import folded
 
 # Where the logs of the Parallel Workloads Archive and samples of the model lie, if anywhere.
 LOGS: Final = Path(os.environ.get("COSCHED_SHARED") or PROJECT.parent / "shared") / "workloads"
@@ -170,10 +171,22 @@ def _write(paper: Paper, size: Size, found: _Found, folder: Path) -> None:
     for row in found.rows:
         row.columns.clear()
     page = folder / f"{paper.name}.md"
-    write_results(page, paper.name, paper.title, paper.report(figures, size))
+    body = paper.report(figures, size)
+    preview = _preview(paper, size) if size.jobs != paper.jobs else ""
+    write_results(page, paper.name, paper.title, body, preview)
     pictures = paper.draw(figures, folder)
+    for line in filter(None, (preview, *outcome_lines(body))):
+        print(folded(line, 80))
     beside = f"picture in {pictures[0]}" if len(pictures) == 1 else f"{len(pictures)} pictures beside it"
     print(f"{len(found.rows)} of {found.cells} runs; verdicts in {page}, rows in {FOLDER}/, {beside}")
+
+
+def _preview(paper: Paper, size: Size) -> str:
+    """Return what a page says first that is none of results."""
+    return (
+        f"A preview, no result: {size.jobs:,} of {paper.jobs:,} jobs a run, {size.seeds} of {paper.seeds} seeds"
+        f"{', few or no experiments' * size.quick}. `./scripts/reproduce {paper.name}` makes all runs."
+    )
 
 
 def _store(paper: str, found: _Found, others: Mapping[str, StoredRun]) -> None:

@@ -14,7 +14,7 @@ from scripts.papers.lists import LISTS
 from scripts.papers.reproduce import PAPERS, paper_of
 from scripts.papers.study import Size
 from scripts.tables import wrapped, write_tables
-from scripts.verdicts import FOLDER, claims_in, verdict_lines, write_results
+from scripts.verdicts import FOLDER, claims_in, outcome_lines, verdict_lines, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -66,6 +66,17 @@ def test_a_report_is_split_and_its_links_still_lead_there(tmp_path: Path) -> Non
     assert "| C1: mean wait, B, below 1 |" in rows
     assert "## Conditions" in page.read_text()
     assert "[2](appendix/x.md#the-claims-waits)" in page.read_text()
+
+
+def test_a_preview_says_so_first_and_a_terminal_what_came_out(tmp_path: Path) -> None:
+    write_results(tmp_path / "x.md", "x", "X", BODY, "A preview, no result.")
+    for page in (tmp_path / "x.md", tmp_path / FOLDER / "x.md"):
+        assert page.read_text().split("\n\n")[2] == "**A preview, no result.**"
+    assert [*outcome_lines(BODY)] == [
+        "3 rows judge a claim: 1 yes, 1 no, 1 not shown (33 %).",
+        "  1 yes, 1 not shown: C1: mean wait, below 1: 0.50 to 1.20; published helps",
+        "  no: kills: A / B, within a quarter: 1,900 (1,800 to 2,000); published 2",
+    ]
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from cosched_emulator.results.figures.comparison import NOTHING
+from cosched_emulator.results.figures.comparison import NOTHING, change_text
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.whatif.answer import FAR, GAIN, HARM, OPEN, UNCHECKED, VERDICTS, Answer, Compared
 from cosched_emulator.whatif.causes import LEAST
@@ -187,15 +187,8 @@ def candidate_rows(answer: Answer) -> list[list[str]]:
         hours = NOTHING if waits is None else f"{-waits.fewer_hours:+,.0f}"
         verdict = one.verdict + of_windows(one, answer)
         name = named(one) if len(answer.prepared.hardware) > 1 else one.candidate.policy
-        rows.append([name, one.candidate.what, verdict, _rounded(one.response), hours, payer_names(one, 1)])
+        rows.append([name, one.candidate.what, verdict, change_text(one.response, 0) or NOTHING, hours, payer_names(one, 1)])
     return rows
-
-
-def _rounded(found: Interval | None) -> str:
-    """Return a change in whole percent with its interval."""
-    if found is None:
-        return NOTHING
-    return f"{found.mean:+.0f}" + f" ({found.low:+.0f} to {found.high:+.0f})" * found.exists
 
 
 def brief(answer: Answer) -> list[str]:
@@ -263,9 +256,5 @@ def needed(one: Compared) -> str:
 
 
 def short(found: Interval | None) -> str:
-    """Return a change in percent and its interval: ``-12 %, -16 to -8``."""
-    if found is None:
-        return "no figure"
-    if not found.exists:
-        return f"{found.mean:+.0f} %"
-    return f"{found.mean:+.0f} %, {found.low:+.0f} to {found.high:+.0f}"
+    """Return a change in percent and its interval: ``-12 % (-16 to -8)``."""
+    return change_text(found, 0, " %") or "no figure"

@@ -74,10 +74,10 @@ def sentences(answer: Answer) -> Iterator[str]:
         yield f"With {', '.join(one.candidate.policy + of_windows(one, answer) for one in same)} nothing changes."
     unsure = [one for one in answer.compared if one.verdict == OPEN and one not in same]
     if unsure:
-        names = ", ".join(
-            f"{one.candidate.policy} ({short(one.response)}{of_windows(one, answer)}{needed(one)})" for one in unsure
+        names = ", or with ".join(
+            f"{one.candidate.policy}: {short(one.response)}{of_windows(one, answer)}{needed(one)}" for one in unsure
         )
-        yield f"The log cannot tell whether {names} change{'s' * (len(unsure) == 1)} the mean response."
+        yield f"The log cannot tell whether the mean response changes with {names}."
     yield from _no_gain_of_sharing(answer)
     yield from _opted_in(answer)
     yield from _hanging(answer)
@@ -145,7 +145,7 @@ def _no_gains(answer: Answer) -> Iterator[str]:
     """Yield what was computed as a gain, and is none: nobody can check it, or the baseline is further from the record."""
     found = [one for one in answer.compared if one.verdict in (FAR, UNCHECKED)]
     if found:
-        names = ", ".join(f"{named(one)} ({short(one.response)})" for one in found)
+        names = "; ".join(f"{named(one)}: {short(one.response)}" for one in found)
         yield f"Computed as a shorter mean response, which {_REASONS[found[0].verdict]}: {names}."
 
 
@@ -198,8 +198,8 @@ def _energy(one: Compared) -> Iterator[str]:
 
 def _hangs(swings: Sequence[Swing]) -> str:
     return "; ".join(
-        f"whether {swing.change.what} ({swing.contention}: with {swing.candidate.policy} the mean response changes by "
-        f"{short(swing.response)} instead of {short(swing.before)})"
+        f"whether {swing.change.what}: with {swing.candidate.policy} ({swing.contention}) the mean response changes by "
+        f"{short(swing.response)} instead of {short(swing.before)}"
         for swing in swings
     )
 

@@ -16,7 +16,7 @@ from cosched_terminal.console import progress_bar, say
 from cosched_terminal.help_text import Group
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group)
 @click.version_option(package_name="cosched", prog_name="cosched-hwmodel")
 def cli() -> None:
     """Measure a node, draw it, and predict which jobs slow each other down on it.

@@ -131,8 +131,8 @@ def test_what_is_left_where_fewer_users_opt_in_is_always_said(prepared: Prepared
     result = result_of(prepared, [*made_up(prepared, rows).rows, *few, *half])
     words = paragraph(answer(prepared, result, distance()))
     assert re.search(
-        r"With guests the mean response changes by -40 %, .* where all users opt in; by -20 %, .* where half of the users let "
-        r"their jobs share; by -10 %, .* where a quarter",
+        r"With guests the mean response changes by -40 % .* where all users opt in; by -20 % .* where half of the users let "
+        r"their jobs share; by -10 % .* where a quarter",
         words,
     )
     assert "hangs most on" not in words
@@ -152,7 +152,7 @@ def test_windows_in_which_a_run_failed_are_told_and_too_few_of_them_tell_nothing
     words = paragraph(found)
     assert "conservative shortens the mean response by 40 %" in words
     assert "in 3 of 4 windows." in words
-    assert "sjbf (-50 %, in 1 of 4 windows)" in words
+    assert "sjbf: -50 %, in 1 of 4 windows" in words
     assert "Whether sharing nodes gains anything was not tried: runs failed, and too few windows are left." in words
     assert {one.policy: why for one, why in found.not_compared}["lomarc-r"] == "no run of it ended"
     unnamed = {"user_responses": {}, "long_wide_response_s": 1.0}

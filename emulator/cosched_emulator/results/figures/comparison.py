@@ -314,13 +314,15 @@ def _bounds(found: Interval, size: float) -> str:
     return " to ".join(number_texts([bound / size])[0] for bound in (found.low, found.high))
 
 
-def change_text(change: Interval | None) -> str:
-    """Return a change in percent with its interval, ``-12.3 (-15.0 to -9.6)``; empty where there is none."""
+def change_text(change: Interval | None, places: int = 1, unit: str = "") -> str:
+    """Return a change in percent with its interval, ``-12.3 (-15.0 to -9.6)``; empty where there is none.
+
+    ``unit`` stands behind the mean: ``-12 % (-15 to -10)``.
+    """
     if change is None:
         return ""
-    if not change.exists:
-        return f"{change.mean:+.1f}"
-    return f"{change.mean:+.1f} ({change.low:+.1f} to {change.high:+.1f})"
+    mean, low, high = (f"{value:+.{places}f}" for value in (change.mean, change.low, change.high))
+    return f"{mean}{unit}" + f" ({low} to {high})" * change.exists
 
 
 # Tables that compare policies over several seeds: means with intervals, and changes that are paired by seed.
