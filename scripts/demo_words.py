@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cosched_emulator.results.compared_runs import compare_folders
 from cosched_emulator.results.figures.comparison import number_texts, time_unit
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.harm import Outcomes, measure_harm, outcomes
@@ -103,6 +104,11 @@ def main(task: str, *folders: str) -> None:
         print("\n".join([turns(name, run.summary) for name, run in runs]))
         return
     found = [(name, outcomes(run.jobs, run.machine, run.selection)) for name, run in runs]
+    print(
+        compare_folders(
+            [Path(folder) for folder in folders], [name for name, _ in runs], "finished", common=False
+        ).verdict()
+    )
     for name, run in found[1:]:
         print("\n".join(gains(*found[0], name, run)))
     load = runs[0][1].summary["machine"]["offered_load"]

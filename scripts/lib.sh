@@ -5,7 +5,16 @@ project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 children=() # background processes that have not been waited for
 scratch=
 
-say() { printf '%s\n' "$*"; }
+# say TEXT: a line, broken at blanks where a terminal is narrower.
+say() { printf '%s\n' "$*" | fitted; }
+
+fitted() {
+    if [[ -t 1 ]]; then
+        fold -s -w "$(tput cols 2>/dev/null || echo 80)"
+    else
+        cat
+    fi
+}
 
 fail() {
     printf '%s: %s\n' "$(basename "$0")" "$*" >&2

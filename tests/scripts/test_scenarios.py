@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -81,9 +82,12 @@ def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str],
     out = tmp_path / "out"
     done = run(ROOT / "scripts" / "demo", *arguments, "--lublin", "200", "--out", str(out), tmp_path=tmp_path)
     assert done.code == 0, done.err or done.out
-    assert {path.name for path in out.iterdir()} == runs | {"comparison.png", "schedule.png"}
+    assert {path.name for path in out.iterdir()} == runs | {"comparison.png", "schedule.png", "report.html"}
     assert said in done.out
     assert "jobs that completed in both:" in done.out
+    headline = re.search(r"<p class=headline>(.*?)</p>", (out / "report.html").read_text(encoding="utf-8"))
+    assert headline is not None
+    assert headline[1] in done.out
     assert (out / "comparison.png").stat().st_size > 10_000
 
 

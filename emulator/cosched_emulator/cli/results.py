@@ -78,7 +78,7 @@ def compare(
     names = run_names(run_dirs)
     compared = compare_folders(run_dirs, names, population, common=common)
     if plot_file is not None:
-        compared.draw(plot_file, title)
+        compared.plot(plot_file, title)
     if as_json:
         runs: list[dict[str, Any]] = [
             {"name": name, "folder": str(folder), "summary": summary}

@@ -72,7 +72,7 @@ def run(
     from cosched_emulator.studies.runner import Way, check_measures, run_plan, workers_of
     from cosched_emulator.studies.study_folder import REPORT, StudyFolder
     from cosched_emulator.studies.study_result import RESULTS
-    from cosched_emulator.studies.text import failed_alike, losers_text
+    from cosched_emulator.studies.text import failed_alike, gain_text, losers_text
 
     with redirect_stdout(sys.stderr):  # modules that the experiment names may print
         plan = make_plan(read_experiment(experiment))
@@ -97,7 +97,7 @@ def run(
             f"{made.wanted} runs: {made.done_before} done before, {made.made} made in {made.wall_s:.1f} s {where}, "
             f"{len(made.failures)} failed; table in {out / RESULTS}, report in {out / REPORT}"
         )
-        say(losers_text(made.result), nl=False)
+        say(gain_text(made.result) + losers_text(made.result), nl=False)
     for alike, failure in failed_alike(
         [(cell.number, cell.key, cell.text, failure) for cell, failure in made.failures]
     ):

@@ -227,7 +227,10 @@ def lublin(
     out: str = option("--out", "File to write (.gz compresses); - for standard output.", click.Path()),
     force: bool = option("--force", "Overwrite the file if it exists."),
 ) -> None:
-    """Generate a workload with the Lublin-Feitelson model and write it as SWF."""
+    """Generate a workload with the Lublin-Feitelson model and write it as SWF.
+
+    Estimates are the run times, and a minute at least, as logs are read.
+    """
     from cosched_emulator.workload.atomic_file import new_text_file
     from cosched_emulator.workload.lublin import LublinParameters, generate
     from cosched_emulator.workload.multicore import with_grown_sizes
@@ -239,7 +242,7 @@ def lublin(
         raise click.UsageError("--grow needs --self-slowdowns")
     size = _machine_size(processors, described) or _size_of(offered.NODES)
     parameters = LublinParameters(aarr=aarr, gap_factor=gap_factor, run_factor=run_factor)
-    generated = generate(jobs, size.nodes if grow else size.asked, parameters, seed)
+    generated = _as_asked(generate(jobs, size.nodes if grow else size.asked, parameters, seed))
     generated = _with_drawn_usage(generated, characteristics, None, self_slowdowns, seed)
     if grow:
         generated = with_grown_sizes(generated, size.cores)
@@ -249,6 +252,19 @@ def lublin(
     with new_text_file(usage_out, force=force) as stream:  # write both files or none
         stream.writelines(annotation_lines(generated))
         _write(generated, out, force=force)
+
+
+def _as_asked(generated: Workload) -> Workload:
+    """Return a workload whose estimates are not too short for a log: what reads it would raise them, and call that a repair."""
+    import numpy as np
+
+    from cosched_emulator.workload.jobs_in_columns import Numbers, columns_of
+    from cosched_emulator.workload.swf.swf_reader import SwfOptions
+    from cosched_hwmodel.units import SECOND_US
+
+    jobs = columns_of(generated.jobs)
+    asked_us = np.maximum(jobs.estimate_us.array, round(SwfOptions().minimum_estimate_s * SECOND_US))
+    return generated._replace(jobs=jobs.having(estimate_us=Numbers(asked_us)))
 
 
 def _write(generated: Workload, out: str, *, force: bool) -> None:

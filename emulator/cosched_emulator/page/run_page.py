@@ -21,8 +21,7 @@ from cosched_emulator.page.document import Block, Page, Paragraph, Section, Tabl
 from cosched_emulator.page.over_time import Sample, distribution_figure, power_figure, time_figures
 from cosched_emulator.page.run_tables import MOST_ROWS, harm_blocks, interval_blocks, sharing_table, user_block
 from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
-from cosched_emulator.page.verdict import Told, run_verdict
-from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders, flat_settings
+from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders, flat_settings, harms_of, verdict_of
 from cosched_emulator.results.figures.classes import (
     PAPER_RULES,
     class_figures_of_columns,
@@ -32,7 +31,6 @@ from cosched_emulator.results.figures.classes import (
 )
 from cosched_emulator.results.figures.comparison import (
     NOTHING,
-    UNKNOWN_SEED,
     PolicyRuns,
     TimeUnit,
     compare,
@@ -41,10 +39,10 @@ from cosched_emulator.results.figures.comparison import (
     job_time_unit,
     rows_of,
 )
-from cosched_emulator.results.figures.metrics import FloatArray, Summary, population, quantity
+from cosched_emulator.results.figures.metrics import FloatArray, population, quantity
 from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun, read_owners, read_power, read_run
-from cosched_emulator.results.harm import Harm, measure_harm, outcomes
+from cosched_emulator.results.harm import Harm, outcomes
 
 # Title of a chart, quantity of `metrics`, its label, and where its logarithmic axis begins.
 DISTRIBUTIONS: Final[tuple[tuple[str, str, str, float | None], ...]] = (
@@ -84,22 +82,9 @@ class Column(NamedTuple):
         return read_owners(self.folders[place], self.runs[place].jobs) if place else self.owners
 
     @property
-    def summaries(self) -> dict[int, Summary]:
-        """Return the figures of the runs by seed."""
-        seeds = [UNKNOWN_SEED if seed is None else seed for seed in self.seeds]
-        return dict(zip(seeds, [run.summary for run in self.runs], strict=True))
-
-    @property
     def shown(self) -> StoredRun:
         """Return the run of which charts are drawn."""
         return self.runs[0]
-
-    def pairs(self, base: Column) -> dict[int | None, tuple[StoredRun, StoredRun]]:
-        """Return each run beside that of ``base`` with the same seed; two single runs are a pair."""
-        if len(self.runs) == len(base.runs) == 1:
-            return {self.seeds[0]: (self.shown, base.shown)}
-        others = dict(zip(base.seeds, base.runs, strict=True))
-        return {seed: (run, others[seed]) for seed, run in zip(self.seeds, self.runs, strict=True) if seed in others}
 
 
 def run_page(
@@ -121,7 +106,13 @@ def run_page(
             runs.append(read_run(folder))
             progress(sum(len(each.runs) for each in columns) + len(runs))
         columns.append(Column(column.name, column.seeds, its, runs, read_owners(its[0], runs[0].jobs)))
-    harms = [_harms(each, columns[0]) if compared.alike else {} for each in columns]
+    found = {
+        run: outcomes(each.jobs, each.machine, each.selection)
+        for column, its in zip(compared.columns, columns, strict=True)
+        for run, each in zip(column.runs, its.runs, strict=True)
+    }
+    base, *others = compared.columns
+    harms = [{}, *(harms_of(each, base, found.__getitem__) if compared.alike else {} for each in others)]
     sections = [
         Section("Over time", _over_time(columns)),
         Section("Schedule", [*_schedules(columns)]),
@@ -133,8 +124,9 @@ def run_page(
     ]
     told = [section for section in sections if any(not _is_note(block) for block in section.blocks)]
     lacking = [block for section in sections if section not in told for block in section.blocks]
-    policies = [Told(each.name, each.summaries, [*harm.values()]) for each, harm in zip(columns, harms, strict=True)]
-    verdict = run_verdict(policies, unit, alike=compared.alike, same_jobs=compared.same_jobs)
+    verdict = verdict_of(
+        compared.columns, compared.summaries, found.__getitem__, alike=compared.alike, same_jobs=compared.same_jobs
+    )
     return Page(
         title or f"Report of {', '.join(compared.headings)}",
         [Paragraph(verdict, headline=True), *_summary(compared, columns, unit)],
@@ -144,18 +136,6 @@ def run_page(
 
 def _is_note(block: Block) -> bool:
     return isinstance(block, Paragraph) and block.quiet
-
-
-def _harms(column: Column, base: Column) -> dict[int | None, Harm]:
-    """Return by seed who responds later than in the first column."""
-    if column is base:
-        return {}
-    return {
-        seed: measure_harm(
-            outcomes(run.jobs, run.machine, run.selection), [outcomes(other.jobs, other.machine, other.selection)]
-        )
-        for seed, (run, other) in column.pairs(base).items()
-    }
 
 
 def _summary(compared: ComparedRuns, columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:

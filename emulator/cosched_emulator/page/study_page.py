@@ -7,11 +7,10 @@ from typing import Final
 
 from cosched_emulator.page.document import Bars, Block, Page, Paragraph, Section, Table
 from cosched_emulator.page.run_tables import MOST_ROWS, table_of
-from cosched_emulator.page.verdict import study_verdict
 from cosched_emulator.results.compared_runs import flat_settings
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.study_result import SeedRows, StudyResult
-from cosched_emulator.studies.text import KNOWN, loser_tables, missing_note, setting_tables
+from cosched_emulator.studies.text import KNOWN, gain_table, loser_tables, missing_note, setting_tables, study_verdict
 
 _DRAWN: Final = ("response_s_mean", "wait_s_mean", "bounded_slowdown_10s_mean")  # some of `CHANGED`
 
@@ -25,6 +24,8 @@ def study_page(result: StudyResult, title: str = "") -> Page:
     ]
     lead += [Paragraph(f"{sum(1 for _ in result.failures):,} runs failed.") for _ in result.failures[:1]]
     lead += [Paragraph(f"{note} ({count:,} of {cells:,} runs)", quiet=True) for note, count in result.notes.items()]
+    gained = gain_table(result)
+    lead += [table_of(gained.heading[:1].upper() + gained.heading[1:], gained.rows)] if gained else []
     tables = [*setting_tables(result)]
     sections = [Section(table.heading, [*_setting(result, table.rows, table.notes, group)]) for table, group in tables]
     return Page(

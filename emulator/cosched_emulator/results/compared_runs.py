@@ -7,9 +7,9 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.comparison import (
     COMMON,
     FIGURES,
+    UNKNOWN_SEED,
     Figure,
     PolicyRuns,
     SeedRow,
@@ -49,7 +50,9 @@ from cosched_emulator.results.files.run_folder import (
     sharing_note,
 )
 from cosched_emulator.results.files.run_reader import csv_rows, read_machine, read_run
+from cosched_emulator.results.harm import Harm, Outcomes, measure_harm, outcomes
 from cosched_emulator.results.record_columns import int_array
+from cosched_emulator.results.verdict import Told, run_verdict
 from cosched_emulator.statistics.intervals import LEVEL
 
 # A key that tells whether two runs have the same jobs.
@@ -221,6 +224,49 @@ def _completed(folder: Path) -> IntArray:
     return np.sort(int_array(row.count("job_id") for row in rows if row.text("success") == "1"))
 
 
+# What the columns show against the first one, and who pays.
+
+Outcome: TypeAlias = Callable[[int], Outcomes]  # what became of the jobs of a run, by its position
+
+
+def harms_of(column: SeedColumn, base: SeedColumn, outcome: Outcome) -> dict[int | None, Harm]:
+    """Return how the jobs of a column respond against those of ``base`` with the same seed; two single runs are a pair."""
+    others = dict(zip(base.seeds, base.runs, strict=True))
+    if len(column.runs) == len(base.runs) == 1:
+        others = {column.seeds[0]: base.runs[0]}
+    pairs = {seed: run for seed, run in zip(column.seeds, column.runs, strict=True) if seed in others}
+    return {seed: measure_harm(outcome(run), [outcome(others[seed])]) for seed, run in pairs.items()}
+
+
+def verdict_of(
+    columns: Sequence[SeedColumn], summaries: Sequence[Summary], outcome: Outcome, *, alike: bool, same_jobs: bool
+) -> str:
+    """Return the sentence about runs; ``summaries`` are those of all runs."""
+    told = [
+        Told(
+            column.name,
+            {
+                UNKNOWN_SEED if seed is None else seed: summaries[run]
+                for seed, run in zip(column.seeds, column.runs, strict=True)
+            },
+            [*harms_of(column, columns[0], outcome).values()] if alike and column is not columns[0] else (),
+        )
+        for column in columns
+    ]
+    return run_verdict(told, job_time_unit(summaries), alike=alike, same_jobs=same_jobs)
+
+
+def outcome_in(run_dirs: Sequence[Path]) -> Outcome:
+    """Return what became of the jobs in run folders, each of which is read once."""
+
+    @cache
+    def found(run: int) -> Outcomes:
+        stored = read_run(run_dirs[run])
+        return outcomes(stored.jobs, stored.machine, stored.selection)
+
+    return found
+
+
 # The comparison.
 
 OTHER_SEEDS = "note: the columns have different seeds: no change and no best are shown"
@@ -237,9 +283,14 @@ class ComparedRuns(NamedTuple):
     rows: list[comparison.FigureRow]
     alike: bool  # the runs that are compared with each other are of the same workload
     same_jobs: bool  # and the same jobs completed, and count
-    draw: Callable[[Path, str], None]  # takes file and title
+    draw: Callable[[Path, str, str], None]  # takes file, title and words below
     intervals: Mapping[str, Any]  # for JSON; empty without several seeds
     notes: list[str]
+    verdict: Callable[[], str] = str  # the sentence about the runs, whose jobs it reads
+
+    def plot(self, file: Path, title: str = "") -> None:
+        """Draw the main figures, with the sentence below them."""
+        self.draw(file, title, self.verdict())
 
 
 def compare_folders(
@@ -262,7 +313,12 @@ def compare_folders(
     notes += [
         f"note: {name}: {line}" for name, each in zip(names, summaries, strict=True) for line in replay_lines(each)
     ]
-    return compared._replace(notes=notes + compared.notes + _sharing_notes(compared.headings, compared.folders))
+    return compared._replace(
+        notes=notes + compared.notes + _sharing_notes(compared.headings, compared.folders),
+        verdict=partial(
+            verdict_of, columns, summaries, outcome_in(run_dirs), alike=compared.alike, same_jobs=compared.same_jobs
+        ),
+    )
 
 
 def are_alike(run_dirs: Sequence[Path]) -> bool:
@@ -287,9 +343,9 @@ def _compare_single(
         summaries, population = with_common_jobs(run_dirs, summaries), comparison.COMMON
     same_jobs = alike and same_jobs_completed(run_dirs, summaries)
 
-    def draw(file: Path, title: str) -> None:
+    def draw(file: Path, title: str, words: str) -> None:
         best = same_jobs or (alike and common)
-        pictures.plot_comparison(file, names, summaries, population, title, mark_best=best)
+        pictures.plot_comparison(file, names, summaries, population, title, words, mark_best=best)
 
     shapes = [_shape(folder) for folder in run_dirs]
     rows = comparison.compare(summaries, population, figures, mark_best=alike, same_jobs=same_jobs, shapes=shapes)
@@ -327,8 +383,8 @@ def _compare_columns(
     compared = partial(compare_seeds, policies, population, paired=paired, same_jobs=same_jobs)
     rows = compared(figures)
 
-    def draw(file: Path, title: str) -> None:
-        pictures.plot_seed_comparison(file, headings, compared(COMPARED), population, title)
+    def draw(file: Path, title: str, words: str) -> None:
+        pictures.plot_seed_comparison(file, headings, compared(COMPARED), population, title, words)
 
     return ComparedRuns(
         headings,

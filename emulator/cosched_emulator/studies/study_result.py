@@ -156,6 +156,11 @@ OF_SERIES: Final = tuple(COLUMNS[axis] for axis in AXES if axis != "seeds")
 OF_SETTING: Final = tuple(name for name in OF_SERIES if name != POLICY)
 
 
+def place_text(places: Mapping[str, Any]) -> str:
+    """Return everything but policy and seed for people: ``workload=CTC load=0.9``."""
+    return " ".join(f"{name}={places[name]}" for name in OF_SETTING if places[name])
+
+
 @dataclass(frozen=True, eq=False)
 class SeedRows:
     """The rows that differ in the seed alone."""
@@ -175,8 +180,8 @@ class SeedRows:
 
     @property
     def text(self) -> str:
-        """Return the setting for people: ``workload=CTC load=0.9``."""
-        return " ".join(f"{name}={self.places[name]}" for name in OF_SETTING if self.places[name])
+        """Return the setting for people."""
+        return place_text(self.places)
 
     def by_seed(self, figure: str) -> dict[int, float]:
         """Return a figure by seed, without the runs in which it does not exist."""

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, change_text, interval_texts
+from cosched_emulator.results.figures.comparison import (
+    FIGURES,
+    NOTHING,
+    Figure,
+    cells_of,
+    change_text,
+    number_texts,
+    time_unit,
+)
+from cosched_emulator.results.verdict import MOST, amount_text, direction_of
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.cell_run import Failure
-from cosched_emulator.studies.study_result import Row, SeedRows, StudyResult
+from cosched_emulator.studies.study_result import Row, SeedRows, StudyResult, place_text
 from cosched_emulator.users.idset import ranges_text
 from cosched_terminal.tables import align
 
@@ -30,8 +40,9 @@ HARM: Final = (
     Figure("floor of Hshk, by chance", ("harm_hshk_floor",), "share"),
     Figure("lost, of all response time", ("harm_lost_share",), "share"),
 )
-_RULE: Final = "H1: response > 1.05 x that in the baseline + 60 s; Hshk: than in all baselines; floor: by chance alone"
-_NO_SHAKES: Final = "for Hshk give [baseline] shakes = 9"
+_RULE: Final = "H1: jobs with a response > 1.05 x that in the baseline + 60 s{}; lost: of all response time"
+_SHAKEN: Final = "; Hshk: > that in all baselines; floor: Hshk by chance alone"
+_NO_SHAKES: Final = "; how much is chance? [baseline] shakes = 9 says it"
 MORE: Final = (Figure("response, mean weighted by area", ("weighted_response_s",), "seconds"),)
 CHANGED: Final = ("wait_s_mean", "response_s_mean", "weighted_response_s", "bounded_slowdown_10s_mean", "makespan_s")
 
@@ -79,6 +90,103 @@ def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = 
     )
 
 
+# A study: in how many of its settings each policy's jobs respond sooner than under the baseline.
+
+
+def study_verdict(result: StudyResult) -> str:
+    """Return the sentence about a study."""
+    done, cells = len(result.rows), len(result.plan.cells)
+    found = _changes(result)
+    if not found:
+        return f"{done:,} of {cells:,} runs are done; nothing is compared yet."
+    parts = [_of_policy(policy, changes) for policy, changes in [*found.items()][:MOST]]
+    more = f"; {len(found) - MOST} more below" if len(found) > MOST else ""
+    state = "" if done == cells else f" ({done:,} of {cells:,} runs are done)"
+    return f"Mean response against {result.baseline}{state}: {'; '.join(parts)}{more}."
+
+
+def _changes(result: StudyResult) -> dict[str, list[Interval]]:
+    """Return, by policy, the change of its mean response in each setting."""
+    found: dict[str, list[Interval]] = {}
+    for series in result.series:
+        change = _against_base(result, series)
+        if change is not None:
+            found.setdefault(series.policy, []).append(change)
+    return found
+
+
+def _against_base(result: StudyResult, series: SeedRows) -> Interval | None:
+    base = result.base(series)
+    return None if base is None else series.change("response_s_mean", base)
+
+
+def _of_policy(policy: str, changes: Sequence[Interval]) -> str:
+    if len(changes) == 1:
+        unclear = "" if direction_of(changes[0]) else " (cannot be told from no change)"
+        return f"{policy} {amount_text(changes[0])}{unclear}"
+    counts = Counter(direction_of(each) for each in changes)
+    words = {"sooner": "shorter", "later": "longer", "": "not to be told"}
+    told = [f"{word} in {counts[way]}" for way, word in words.items() if counts[way]]
+    return f"{policy} {', '.join(told)} of {len(changes)} settings"
+
+
+class GainTable(NamedTuple):
+    """What is gained against the baseline; the first row has the headings, the first two columns are texts."""
+
+    heading: str
+    rows: list[list[str]]
+
+
+def gain_table(result: StudyResult, level: float = LEVEL) -> GainTable | None:
+    """Return the mean response of each series beside the baseline's, and how many jobs respond later; None where there is neither."""
+    pairs = [(series, base) for series in result.series if (base := result.base(series)) is not None]
+    times = [[each.interval("response_s_mean", level) for each in pair] for pair in pairs]
+    size, unit = time_unit(max((found.mean for pair in times for found in pair if found is not None), default=0.0))
+    rows = [["setting", "policy", "response %", unit, f"instead of {unit}", "later %"]]
+    for (series, base), both in zip(pairs, times, strict=True):
+        if None not in both:
+            means = number_texts([None if found is None else found.mean / size for found in both])
+            later = series.interval("harm_h1", level)
+            share = NOTHING if later is None else cells_of(HARM[0], [later])[1][0]
+            rows.append(
+                [
+                    series.text,
+                    series.policy,
+                    change_text(series.change("response_s_mean", base, level), 0) or NOTHING,
+                    *means,
+                    share,
+                ]
+            )
+    if len(rows) == 1:
+        return None
+    seeds = max(len(series.rows) for series, _ in pairs)
+    over = f", means over {seeds} seeds with their intervals" * (seeds > 1)
+    return GainTable(
+        f"mean response against {result.baseline}{over}, and how many jobs respond later", with_content(rows)
+    )
+
+
+def gain_text(result: StudyResult, most: int = 12) -> str:
+    """Return what is gained as text, at most ``most`` lines of it; see `gain_table`."""
+    table = gain_table(result)
+    if table is None:
+        return ""
+    right = [place for place, name in enumerate(table.rows[0]) if name not in ("setting", "policy")]
+    left = len(table.rows) - 1 - most
+    lines = [
+        table.heading,
+        *align(table.rows[: most + 1], right),
+        *([f"and {left} more: study table"] if left > 0 else []),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def with_content(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return a table without the columns that have nothing below their heading."""
+    columns = [column for column in zip(*rows, strict=True) if {*column[1:]} - {"", NOTHING}] if rows[1:] else []
+    return [list(row) for row in zip(*columns, strict=True)] or [list(row) for row in rows]
+
+
 class LoserTables(NamedTuple):
     """Who is worse off than under the baseline; the first row of a table has the headings."""
 
@@ -88,7 +196,7 @@ class LoserTables(NamedTuple):
     worst: list[list[str]]  # only headings: no job is later
 
 
-_WORST_TEXTS: Final = ("policy", "seed", "cause")
+_WORST_TEXTS: Final = ("setting", "policy", "seed", "cause")
 
 
 def loser_tables(result: StudyResult, most: int) -> LoserTables | None:
@@ -96,19 +204,20 @@ def loser_tables(result: StudyResult, most: int) -> LoserTables | None:
     if result.baseline is None or not result.harm.figures:
         return None
     shakes = result.plan.baseline["shakes"] if result.plan.baseline else 0
-    lines = [["policy", "cells", "H1 %", "Hshk %", "floor %", "lost %", "killed"]]
+    lines = [["policy", "runs", "H1 %", "Hshk %", "floor %", "lost %", "killed"]]
     rows = [row for row in result.rows if row["key"] in result.harm.figures]
     for policy in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == policy]
         shares = [_mean_percent(own, f"harm_{name}") for name in ("h1", "hshk", "hshk_floor", "lost_share")]
         lines.append([policy, str(len(own)), *shares, str(sum(row["harm_killed"] for row in own))])
-    worst = [["cell", "policy", "seed", "job", "threads", "baseline s", "response s", "lost s", "cause"]]
+    worst = [["setting", "policy", "seed", "job", "threads", "baseline s", "response s", "lost s", "cause"]]
     for loser in sorted(result.harm.losers, key=lambda loser: -loser["lost_s"])[:most]:
         times = [f"{loser[name]:,.0f}" for name in ("baseline_s", "response_s", "lost_s")]
-        whose = [str(loser["cell"]), loser["policy"], loser["seed"], str(loser["job"]), str(loser["size"])]
+        whose = [place_text(loser), loser["policy"], loser["seed"], str(loser["job"]), str(loser["size"])]
         worst.append([*whose, *times, loser["cause"]])
-    heading = f"worse off than under {result.baseline}, mean over all cells of a policy"
-    return LoserTables(heading, lines, _RULE if shakes else f"{_RULE}; {_NO_SHAKES}", worst)
+    heading = f"worse off than under {result.baseline}, mean over all runs of a policy"
+    rule = _RULE.format(_SHAKEN if shakes else "") + _NO_SHAKES * (not shakes)
+    return LoserTables(heading, with_content(lines), rule, with_content(worst))
 
 
 def missing_note(result: StudyResult) -> str:
@@ -152,7 +261,7 @@ def _setting_table(
         figure = KNOWN.get(name, Figure(name, (name,)))
         intervals = [series.interval(name, level) for series in group]
         if any(found is not None for found in intervals):
-            unit, texts = interval_texts(figure, intervals, [result.within(series, name, level) for series in group])
+            unit, texts = cells_of(figure, intervals, [result.within(series, name, level) for series in group])
             lines.append([figure.label, unit, *texts])
             changes = [_change(result, series, name, level) for series in group]
             if name in changed and any(changes):
@@ -165,6 +274,8 @@ def _setting_table(
         )
     if any("[" in cell for line in lines for cell in line):
         notes.append("[low to high]: interval within the run, by blocks of successive jobs")
+    if any(_count(series, "not shown") for series in group):
+        notes.append("note: saturated, not shown: the run does not tell whether its queue grows")
     if any(_count(series, "yes") for series in group):
         notes.append(
             "note: the queue of a saturated run grows as long as jobs are submitted: its means say how long the run was"

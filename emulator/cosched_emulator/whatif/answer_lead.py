@@ -187,7 +187,9 @@ def candidate_rows(answer: Answer) -> list[list[str]]:
         hours = NOTHING if waits is None else f"{-waits.fewer_hours:+,.0f}"
         verdict = one.verdict + of_windows(one, answer)
         name = named(one) if len(answer.prepared.hardware) > 1 else one.candidate.policy
-        rows.append([name, one.candidate.what, verdict, change_text(one.response, 0) or NOTHING, hours, payer_names(one, 1)])
+        rows.append(
+            [name, one.candidate.what, verdict, change_text(one.response, 0) or NOTHING, hours, payer_names(one, 1)]
+        )
     return rows
 
 

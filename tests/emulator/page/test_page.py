@@ -21,10 +21,10 @@ from cosched_emulator.cli.report import report
 from cosched_emulator.page.document import Bars, Beside, Block, Figure, Page, Paragraph, Section, Table, page_parts
 from cosched_emulator.page.run_page import run_page
 from cosched_emulator.page.schedule import pack_numbers, pack_texts, schedule_figure, shown_jobs
-from cosched_emulator.page.verdict import Told, run_verdict
 from cosched_emulator.results.figures.metrics import ALL_JOBS, population, quantity
 from cosched_emulator.results.files.run_reader import read_owners, read_run
 from cosched_emulator.results.harm import measure_harm, outcomes
+from cosched_emulator.results.verdict import Told, run_verdict
 
 
 def written(*arguments: object) -> str:

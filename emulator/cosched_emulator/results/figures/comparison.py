@@ -396,20 +396,22 @@ def rows_of(rows: Sequence[SeedRow], first: str) -> list[FigureRow]:
     """Return the rows as text, with those of the changes against column ``first``, each behind its figure's."""
     shown: list[FigureRow] = []
     for row in rows:
-        shown.append(FigureRow(row.figure.label, *cells_of(row), row.best))
+        shown.append(FigureRow(row.figure.label, *cells_of(row.figure, row.intervals), row.best))
         if row.changes:
             texts = ["" if each is None else f"{change_text(each)} {is_lower(each)}".rstrip() for each in row.changes]
             shown.append(FigureRow(f"  change against {first}, %", "", ("", *texts[1:]), (False,) * len(texts)))
     return shown
 
 
-def cells_of(row: SeedRow) -> tuple[str, tuple[str, ...]]:
-    """Return the unit and the cells of a figure; numbers of jobs that are the same for all seeds are whole."""
-    varies = any(found is not None and found.exists and found.half > 0 for found in row.intervals)
-    if row.figure.kind == "count" and not varies:
-        unit, texts = figure_texts(row.figure, [None if found is None else found.mean for found in row.intervals])
+def cells_of(
+    figure: Figure, intervals: Sequence[Interval | None], within: Sequence[Interval | None] = ()
+) -> tuple[str, tuple[str, ...]]:
+    """Return the unit and the cells of a figure, as `interval_texts`; numbers of jobs that are the same for all seeds are whole."""
+    varies = any(found is not None and found.exists and found.half > 0 for found in intervals)
+    if figure.kind == "count" and not varies:
+        unit, texts = figure_texts(figure, [None if found is None else found.mean for found in intervals])
     else:
-        unit, texts = interval_texts(row.figure, row.intervals)
+        unit, texts = interval_texts(figure, intervals, within)
     return unit, tuple(texts)
 
 

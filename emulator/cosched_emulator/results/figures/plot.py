@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -79,7 +80,7 @@ def run_bars(figure: Figure, summaries: Sequence[Mapping[str, Any]], population:
 def seed_bars(row: SeedRow) -> Bars:
     """Return the bars of means over seeds, with error bars."""
     means = [None if found is None else found.mean for found in row.intervals]
-    unit, texts = cells_of(row)
+    unit, texts = cells_of(row.figure, row.intervals)
     errors = error_lengths(row.intervals, unit_of(row.figure, means)[0])
     return Bars(row.figure.label, unit, _scaled(row.figure, means), texts, row.best, errors)
 
@@ -156,6 +157,7 @@ SHARING_COLOURS = (
 )
 SHARING_NAMES = ("1 job on the node", "2 jobs", "3 or more")
 INK, QUIET, GRID = "#222222", "#666666", "#E4E4E4"
+_LETTERS = 130  # of a line of words below a comparison
 _MOST_TIMES = 3.0  # the longest bar: where an interval goes further, its text says how far
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -207,20 +209,29 @@ def plot_comparison(
     summaries: Sequence[Mapping[str, Any]],
     population: str = "finished",
     title: str = "",
+    words: str = "",
     *,
     mark_best: bool = True,
 ) -> None:
-    """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run; ``mark_best``: the best value bold."""
+    """Draw small multiples of bars, one panel per figure of `COMPARED`, one bar per run; ``mark_best``: the best value bold.
+
+    ``words`` stand below: what is gained, and who pays.
+    """
     shown = [run_bars(figure, summaries, population, mark_best=mark_best) for figure in COMPARED]
-    _draw_comparison(file, names, shown, population, title)
+    _draw_comparison(file, names, shown, population, title, words=words)
 
 
 def plot_seed_comparison(
-    file: str | os.PathLike[str], names: Sequence[str], rows: Sequence[SeedRow], population: str, title: str = ""
+    file: str | os.PathLike[str],
+    names: Sequence[str],
+    rows: Sequence[SeedRow],
+    population: str,
+    title: str = "",
+    words: str = "",
 ) -> None:
     """Draw means over seeds with error bars: one panel per row, which are those of `COMPARED`; the best is bold."""
     note = "Error bars: 95 % intervals over seeds."
-    _draw_comparison(file, names, [seed_bars(row) for row in rows], population, title, note)
+    _draw_comparison(file, names, [seed_bars(row) for row in rows], population, title, note, words)
 
 
 def _draw_comparison(
@@ -230,9 +241,11 @@ def _draw_comparison(
     population: str,
     title: str,
     note: str = "",
+    words: str = "",
 ) -> None:
     told = [bars for bars in shown if any(bars.values)] or shown[:1]  # the rest is 0 everywhere, or does not exist
-    with drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
+    lines = wrap(words, _LETTERS)
+    with drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names)) + 0.16 * len(lines)) as picture:
         panels = picture.subplots(2, -(-len(told) // 2), sharey=True, squeeze=False).T.flat
         for panel, bars in zip(panels, told, strict=False):
             _draw_bars(panel, names, bars)
@@ -242,7 +255,7 @@ def _draw_comparison(
             population, "jobs that completed"
         )
         less = f"Less is better. Response and wait of {which}."
-        caption(picture, title, f"{less} {note}".rstrip())
+        caption(picture, title, f"{less} {note}".rstrip(), lines)
 
 
 def plot_load(
@@ -379,12 +392,12 @@ def legend_above(axes: Axes, columns: int, **more: Any) -> None:
     )
 
 
-def caption(picture: Picture, title: str, note: str) -> None:
-    """Write a title above a picture and a note below it, where there are any."""
+def caption(picture: Picture, title: str, note: str, words: Sequence[str] = ()) -> None:
+    """Write a title above a picture, and lines of words and a note below it, where there are any."""
     if title:
         picture.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     if note:
-        picture.supxlabel(note, x=0.01, ha="left", fontsize=9, color=QUIET)
+        picture.supxlabel("\n".join([*words, note]), x=0.01, ha="left", fontsize=9, color=INK if words else QUIET)
 
 
 def window_us(jobs: RecordColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The first line of a report: what its runs, or its study, show in one sentence.
+"""What runs show, in one sentence: the first line of a report, below a comparison's picture, and in the demo.
 
 A mean of several seeds is compared seed by seed, and said to differ only where its interval leaves no change out. Runs of
 different workloads, or in which different jobs completed, are told beside each other, not compared.
@@ -6,7 +6,6 @@ different workloads, or in which different jobs completed, are told beside each 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -14,10 +13,9 @@ from cosched_emulator.results.figures.comparison import RESPONSE, Figure, TimeUn
 from cosched_emulator.results.figures.metrics import Summary
 from cosched_emulator.results.harm import Harm
 from cosched_emulator.statistics.intervals import Interval, change_of
-from cosched_emulator.studies.study_result import SeedRows, StudyResult
 
 _SAME: Final = 0.05  # percent: a change below it is printed as none
-_MOST: Final = 3  # policies that a sentence names
+MOST: Final = 3  # policies that a sentence names
 _WAIT: Final = Figure("", ("*", "wait_s", "mean"))
 _COMPLETED: Final = Figure("", ("states", "COMPLETED"))
 _COUNTED: Final = Figure("", ("selection", "counted"))
@@ -51,16 +49,16 @@ def run_verdict(columns: Sequence[Told], unit: TimeUnit, *, alike: bool, same_jo
     if not alike:
         return f"Different workloads: {_each(columns, unit)}."
     if not same_jobs:
-        counts = ", ".join([f"{each.name} {_count(each, _COMPLETED)}" for each in columns[: _MOST + 1]])
+        counts = ", ".join([f"{each.name} {_count(each, _COMPLETED)}" for each in columns[: MOST + 1]])
         return f"Not all completed the same jobs ({counts}), so their means are no comparison: {_each(columns, unit)}."
     changes = [(each, _change(each.values(RESPONSE), base.values(RESPONSE))) for each in others]
     known = [(each, change) for each, change in changes if change is not None]
     if not known:
         return f"Nothing to compare: {_each(columns, unit)}."
     best, change = min(known, key=lambda item: item[1].mean)
-    if len(others) == 1 or _direction(change) == "sooner":
+    if len(others) == 1 or direction_of(change) == "sooner":
         return _against(best, base, change, unit, among=len(columns))
-    found = f"{best.name} comes nearest: {_time(best, unit)}, {_amount(change)}"
+    found = f"{best.name} comes nearest: {_time(best, unit)}, {amount_text(change)}"
     return f"None of {len(others)} others responds sooner than {base.name}, {_time(base, unit)} in the mean; {found}."
 
 
@@ -74,14 +72,14 @@ def _about_one(told: Told, unit: TimeUnit) -> str:
 
 def _against(told: Told, base: Told, change: Interval, unit: TimeUnit, among: int) -> str:
     """Return how the responses of one column changed, and how many jobs are worse off."""
-    direction = _direction(change)
+    direction = direction_of(change)
     if not direction:
         text = f"Responses under {told.name} and {base.name} cannot be told apart"
     elif among > 2:
         text = f"Of {among} runs or policies {told.name} has the shortest responses, before {base.name}"
     else:
         text = f"Jobs respond {direction} under {told.name} than under {base.name}"
-    text += f": {_time(told, unit)} instead of {_time(base, unit)} in the mean, {_amount(change)}"
+    text += f": {_time(told, unit)} instead of {_time(base, unit)} in the mean, {amount_text(change)}"
     jobs = sum(harm.figures.jobs for harm in told.harms)
     later = sum(harm.figures.later for harm in told.harms)
     return f"{text}; {later:,} of {jobs:,} jobs ({100 * later / jobs:.1f} %) respond later." if jobs else f"{text}."
@@ -94,20 +92,21 @@ def _change(values: BySeed, base: BySeed) -> Interval | None:
     return change_of(values, base)
 
 
-def _direction(change: Interval) -> str:
+def direction_of(change: Interval) -> str:
     """Return ``sooner`` or ``later``; empty where it cannot be told."""
     if abs(change.mean) < _SAME or (change.exists and change.low <= 0 <= change.high):
         return ""
     return "sooner" if change.mean < 0 else "later"
 
 
-def _amount(change: Interval) -> str:
+def amount_text(change: Interval) -> str:
+    """Return a change in percent, with its interval where it has one."""
     over = f", 95 % interval {change.low:+.1f} to {change.high:+.1f}" if change.exists else ""
     return f"{change.mean:+.1f} %{over}"
 
 
 def _each(columns: Sequence[Told], unit: TimeUnit) -> str:
-    texts = [f"{each.name} responds after {_time(each, unit)} in the mean" for each in columns[: _MOST + 1]]
+    texts = [f"{each.name} responds after {_time(each, unit)} in the mean" for each in columns[: MOST + 1]]
     return ", ".join(texts) + (f", and {len(columns) - len(texts)} more" if len(columns) > len(texts) else "")
 
 
@@ -123,43 +122,3 @@ def _time(told: Told, unit: TimeUnit) -> str:
 def _in_unit(seconds: float, unit: TimeUnit) -> str:
     size, name = unit
     return f"{seconds / size:,.2f} {name}"
-
-
-# A study: in how many of its settings each policy's jobs respond sooner than under the baseline.
-
-
-def study_verdict(result: StudyResult) -> str:
-    """Return the sentence about a study."""
-    done, cells = len(result.rows), len(result.plan.cells)
-    found = _changes(result)
-    if not found:
-        return f"{done:,} of {cells:,} runs are done; nothing is compared yet."
-    parts = [_of_policy(policy, changes) for policy, changes in [*found.items()][:_MOST]]
-    more = f"; {len(found) - _MOST} more below" if len(found) > _MOST else ""
-    state = "" if done == cells else f" ({done:,} of {cells:,} runs are done)"
-    return f"Mean response against {result.baseline}{state}: {'; '.join(parts)}{more}."
-
-
-def _changes(result: StudyResult) -> dict[str, list[Interval]]:
-    """Return, by policy, the change of its mean response in each setting."""
-    found: dict[str, list[Interval]] = {}
-    for series in result.series:
-        change = _against_base(result, series)
-        if change is not None:
-            found.setdefault(series.policy, []).append(change)
-    return found
-
-
-def _against_base(result: StudyResult, series: SeedRows) -> Interval | None:
-    base = result.base(series)
-    return None if base is None else series.change("response_s_mean", base)
-
-
-def _of_policy(policy: str, changes: Sequence[Interval]) -> str:
-    if len(changes) == 1:
-        unclear = "" if _direction(changes[0]) else " (cannot be told from no change)"
-        return f"{policy} {_amount(changes[0])}{unclear}"
-    counts = Counter(_direction(each) for each in changes)
-    words = {"sooner": "shorter", "later": "longer", "": "not to be told"}
-    told = [f"{word} in {counts[way]}" for way, word in words.items() if counts[way]]
-    return f"{policy} {', '.join(told)} of {len(changes)} settings"
