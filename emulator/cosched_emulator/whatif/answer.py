@@ -348,7 +348,7 @@ def _needed(change: Interval | None) -> float:
 
 def _swing(prepared: Prepared, runs: _Runs, place: Place, change: Change, candidate: Candidate) -> Swing:
     contention = place.hardware.partition(",")[0]
-    base = Place(place.hardware, variant=place.variant)  # what a policy knows does not change the present one's runs
+    base = prepared.present_place(place, change)
     after, without = runs.figure(place, candidate.policy, RESPONSE), runs.figure(base, PRESENT, RESPONSE)
     plain, present = (
         {

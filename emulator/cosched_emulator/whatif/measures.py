@@ -9,10 +9,13 @@ from typing import Any, Final
 import numpy as np
 
 from cosched_emulator.api.simulate import Run
+from cosched_emulator.api.tables import FloatArray, IntArray
 from cosched_emulator.workload.jobs_in_columns import columns_of
 
 USERS, NEIGHBOURS, HOURS = "user_responses", "neighbours", "neighbour_hours"
 _MOST: Final = 60  # pairs that are kept of a run
+_AT_ONCE: Final = 64  # stays that are compared with those that last
+_NONE: Final = np.empty(0, dtype=np.int64)
 WAITS, RESPONSES = "job_waits", "job_responses"
 OF_JOBS: Final = f"{__name__}:of_jobs"
 MEASURES: Final = (OF_JOBS, f"{__name__}:of_users", f"{__name__}:of_neighbours")
@@ -47,28 +50,35 @@ def of_neighbours(run: Run) -> dict[str, Any]:
     """
     jobs = columns_of(run.prepared.workload.jobs)
     named = zip(jobs.each(jobs.name), jobs.each(jobs.user), strict=True)
-    programs = [name or (f"user {user}" if user else "") for name, user in named]
-    found: dict[str, float] = {}
+    names, program = np.unique([name or (f"user {user}" if user else "") for name, user in named], return_inverse=True)
+    pairs: list[IntArray] = [_NONE]
+    hours: list[FloatArray] = [_NONE / 3600]
     for one, other, node_s in _overlaps(run):
-        names = sorted((programs[one - 1], programs[other - 1]))
-        if all(names):
-            pair = "|".join(names)
-            found[pair] = found.get(pair, 0.0) + node_s / 3600
-    most = sorted(found.items(), key=lambda item: -item[1])[:_MOST]
-    return {NEIGHBOURS: {pair: round(hours, 3) for pair, hours in most}, HOURS: round(sum(found.values()), 3)}
+        both = np.sort([program[one - 1], program[other - 1]], axis=0)
+        told = names[both[0]] != ""  # the least name of all
+        pairs.append((both[0] * len(names) + both[1])[told])
+        hours.append(node_s[told] / 3600)
+    found, places = np.unique(np.concatenate(pairs), return_inverse=True)
+    sums = np.bincount(places, np.concatenate(hours), minlength=len(found))
+    most = np.argsort(-sums, kind="stable")[:_MOST].tolist()
+    told_of = {
+        f"{names[found[at] // len(names)]}|{names[found[at] % len(names)]}": round(float(sums[at]), 3) for at in most
+    }
+    return {NEIGHBOURS: told_of, HOURS: round(float(sums.sum()), 3)}
 
 
-def _overlaps(run: Run) -> Iterator[tuple[int, int, float]]:
-    """Yield two jobs and the time for which they held a node together, in node seconds; a pair may come several times."""
+def _overlaps(run: Run) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
+    """Yield pairs of jobs and the time for which they held a node together, in node seconds; a pair may come several times."""
     stays = run.allocations
     order = np.argsort(stays.start_s, kind="stable")
     job, start, end = stays.job[order], stays.start_s[order], stays.end_s[order]
     first, last = stays.first_node[order], (stays.first_node + stays.node_count)[order]
-    active = np.empty(0, dtype=np.int64)
-    for row in range(len(order)):
-        active = active[end[active] > start[row]]
-        nodes = np.minimum(last[active], last[row]) - np.maximum(first[active], first[row])
-        for other, count in zip(active[nodes > 0].tolist(), nodes[nodes > 0].tolist(), strict=True):
-            if job[other] != job[row]:
-                yield int(job[row]), int(job[other]), count * float(min(end[other], end[row]) - start[row])
-        active = np.append(active, row)
+    active = _NONE
+    for begin in range(0, len(order), _AT_ONCE):
+        rows = np.arange(begin, min(begin + _AT_ONCE, len(order)))
+        active = np.concatenate((active[end[active] > start[begin]], rows))
+        there = active[:, None]
+        nodes = np.minimum(last[there], last[rows]) - np.maximum(first[there], first[rows])
+        met = (nodes > 0) & (there < rows) & (end[there] > start[rows]) & (job[there] != job[rows])
+        ones, others = rows[met.nonzero()[1]], active[met.nonzero()[0]]
+        yield job[ones], job[others], nodes[met] * (np.fmin(end[others], end[ones]) - start[ones])

@@ -147,6 +147,17 @@ class Prepared:
         """Return where the runs of a way of contention are in the study, with no assumption changed."""
         return Place(contention, variant=BY_CORES if contention in self.by_cores else LOGGED)
 
+    def present_place(self, place: Place, change: Change) -> Place:
+        """Return where the present policy's runs are for a changed assumption: with the others, if that changes nothing for them.
+
+        What a policy knows of neighbours does not, and what neighbours do to each other does not where jobs are alone.
+        """
+        if change.axis == "beliefs":
+            return replace(place, belief=TOLD)
+        contention = place.hardware.partition(",")[0]
+        alone = change.axis == "hardware" and contention == FORMULA and bool(self.question.alone)
+        return replace(place, hardware=contention) if alone else place
+
     @property
     def has_users(self) -> bool:
         """Tell whether the log says whose its jobs are."""
@@ -501,8 +512,8 @@ def _lever_runs(prepared: Prepared, windows: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: Candidate) -> Iterator[dict[str, Any]]:
-    """Yield the runs of a changed assumption; what a policy knows does not change the present one's."""
-    both = [candidate.policy] if change.axis == "beliefs" else [PRESENT, candidate.policy]
+    """Yield the runs of a changed assumption, but for those of the present policy that it does not change."""
+    both = [PRESENT, candidate.policy] if prepared.present_place(place, change) == place else [candidate.policy]
     there = {"hardware": [place.hardware], "beliefs": [place.belief], "variants": [place.variant]}
     yield {**there, "policies": both, "workloads": list(prepared.windows[:: prepared.every])}
 
@@ -560,7 +571,9 @@ def _window(prepared: Prepared, name: str, first: int) -> dict[str, Any]:
 def more_runs(prepared: Prepared) -> int:
     """Return about how many runs the changed assumptions take."""
     best = {one.contention: one for one in prepared.candidates if one.shares}
-    each = (1 if change.axis == "beliefs" else 2 for _, change, _ in changes_of(prepared, best))
+    each = (
+        2 if prepared.present_place(place, change) == place else 1 for place, change, _ in changes_of(prepared, best)
+    )
     return len(prepared.windows[:: prepared.every]) * sum(each)
 
 

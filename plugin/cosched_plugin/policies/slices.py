@@ -131,6 +131,7 @@ def slice_at(now_us: int, clocks_us: tuple[int, int, int], lengths: Lengths) -> 
 
 LATEST_US: Final = (1 << 63) - 1
 _KINDS: Final = (SHORT, MEDIUM, LONG)
+_Place = tuple[int, bool]  # a class, and whether it is on disk
 
 
 class Classes(api.Slices):
@@ -200,9 +201,12 @@ class Sliced:
         self._whole: api.WholeNodesView
         self._machines: tuple[api.VirtualMachine, ...] = ()
         self._lengths = slices.lengths(0)
-        self._there: _Present  # a cache
-        self._there_at = -1
-        self._alone: dict[int, tuple[int, Bundle]] = {}  # of each started job: its class, and itself on its nodes
+        # Caches: of each started job its class, whether it is on disk, and itself on its nodes; the bundles of each class on nodes
+        # or on disk, and of which of them jobs have come or gone since these were made.
+        self._places: dict[int, tuple[_Place, Bundle]] = {}
+        self._places_at = -1
+        self._bundles: dict[_Place, Bundles] = {}
+        self._stale: set[_Place] = set()
         self._clocks: dict[int, tuple[Slice, int, Callable[[int], int]]] = {}  # by class, at an instant
 
     def decide(self, view: api.View) -> Iterator[api.Action]:
@@ -212,7 +216,7 @@ class Sliced:
                 policy.check(view)
             self._view = view
             self._whole = api.WholeNodesView(view)
-            self._there_at = -1
+            self._places, self._places_at, self._bundles = {}, -1, {}
             self._lengths = self._slices.lengths(view.resume_us)
             self._clocks.clear()
             self._machines = tuple(api.VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
@@ -291,26 +295,24 @@ class Sliced:
 
         The manager may have put jobs of two classes on one node.
         """
-        there = self._present(view).on_nodes
         leave = stay = 0
         for other in _KINDS:
             if other != kind and other not in yielding:
-                stay |= there[other].held
+                stay |= self._started(view, other).held
             elif other != kind:
-                for group in there[other].members:
+                for group in self._started(view, other).members:
                     if fits_on_disk(group, view):
                         leave |= group.nodes
                     else:
                         stay |= group.nodes
-        return api.NodeSet(leave & ~(stay | there[kind].held)), api.NodeSet(stay)
+        return api.NodeSet(leave & ~(stay | self._started(view, kind).held)), api.NodeSet(stay)
 
     def _resume(self, group: Bundle, kind: int, view: api.View) -> Iterator[api.Action]:
         """Resume jobs that share nodes, all of them or none, where no job of another class is."""
-        there = self._present(view).on_nodes
         room = Room()
         for other in _KINDS:
             if other != kind:
-                room.take(there[other].held)
+                room.take(self._started(view, other).held)
         if room.admits(group.nodes):
             yield from from_disk(group, view)
 
@@ -322,7 +324,7 @@ class Sliced:
         open_nodes = 0  # no job starts while the nodes change hands
         if view.now_us >= present.ready_us(self._lengths):
             leave, stay = self._guests(kind, yielding, view)
-            open_nodes = self._whole.free_nodes | leave | (self._present(view).on_nodes[kind].held & ~stay)
+            open_nodes = self._whole.free_nodes | leave | (self._started(view, kind).held & ~stay)
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),
@@ -355,32 +357,30 @@ class Sliced:
 
     def _groups(self, view: api.View, kind: int, *, on_disk: bool) -> Sequence[Bundle]:
         """Return the jobs of a class by id, grouped where they share nodes: those on nodes, or those on disk that may come back."""
-        there = self._present(view)
+        there = self._started(view, kind, on_disk=on_disk).members
         if not on_disk:
-            return there.on_nodes[kind].members
-        return [group for group in there.on_disk[kind].members if not any(running.held for running in group.jobs)]
+            return there
+        return [group for group in there if not any(running.held for running in group.jobs)]
 
-    def _present(self, view: api.View) -> _Present:
-        """Return the started jobs."""
-        version = view.version
-        if self._there_at != version:
-            self._there_at = version
-            there = _Present([Bundles() for _ in _KINDS], [Bundles() for _ in _KINDS])
-            jobs, nodes, before, self._alone = view.running, view.nodes_by_job, self._alone, {}
-            for job_id in sorted(jobs):
-                running = jobs[job_id]
+    def _started(self, view: api.View, kind: int, *, on_disk: bool = False) -> Bundles:
+        """Return the started jobs of a class: those on their nodes, or those on disk."""
+        if self._places_at != view.version:
+            self._places_at = view.version
+            before, jobs, nodes, stale = self._places, view.running, view.nodes_by_job, self._stale
+            self._places = {}
+            for job_id, running in jobs.items():
                 known = before.get(job_id)
                 if known is None or known[1].jobs[0] is not running:
-                    known = (self._slices.kind_of(running.job), Bundle([running], nodes[job_id]))
-                self._alone[job_id] = known
-                kind, alone = known
-                (there.on_disk if running.on_disk else there.on_nodes)[kind].add(alone)
-            self._there = there
-        return self._there
-
-
-class _Present(NamedTuple):
-    """The started jobs by class: those on their nodes, and those on disk."""
-
-    on_nodes: Sequence[Bundles]
-    on_disk: Sequence[Bundles]
+                    if known is not None:
+                        stale.add(known[0])
+                    known = (self._slices.kind_of(running.job), running.on_disk), Bundle([running], nodes[job_id])
+                    stale.add(known[0])
+                self._places[job_id] = known
+            stale.update([place for job_id, (place, _) in before.items() if job_id not in jobs])
+        place = (kind, on_disk)
+        if place in self._stale or place not in self._bundles:
+            self._stale.discard(place)
+            self._bundles[place] = bundles = Bundles()
+            for job_id in sorted([job_id for job_id, (its, _) in self._places.items() if its == place]):
+                bundles.add(self._places[job_id][1])
+        return self._bundles[place]
