@@ -23,7 +23,7 @@ from cosched_emulator.page.document import Bars, write_page
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
 from cosched_emulator.whatif.answer_page import page
 from cosched_emulator.whatif.answer_text import paragraph, text
-from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, LOGGED, Scale
+from cosched_emulator.whatif.candidates import CANDIDATES, CHANGES, FORMULA, LOGGED, Scale
 from cosched_emulator.whatif.measures import WAITS, of_jobs, of_neighbours, of_users
 from cosched_emulator.whatif.question import (
     PRESENT,
@@ -39,6 +39,7 @@ from cosched_emulator.workload.beliefs import with_estimates
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
 from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
+from cosched_plugin.config import choose
 
 # ---------------------------------------------------------------- words
 
@@ -252,6 +253,25 @@ def test_two_processors_of_a_log_that_become_a_node_are_shared_already_today(tmp
         assert cell.names["variants"].endswith("by cores") == by_pairs
     named = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x2"}, truth={"pairs": str(table)})
     assert named.by_cores == frozenset()
+
+
+def test_the_present_policy_runs_again_only_where_an_assumption_may_change_its_schedule(tmp_path: Path) -> None:
+    best = {FORMULA: next(one for one in CANDIDATES if one.policy == "lomarc-r")}
+
+    def rerun(found: Prepared) -> set[str]:
+        own = [cell for cell in study_of(found, best).cells if cell.policy == PRESENT]
+        return {cell.names["hardware"] for cell in own} - {FORMULA}
+
+    alone = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x2"})
+    shared = prepare_question(replace(alone.question, policy="easy"), tmp_path / "out")
+    assert rerun(alone) == set()
+    assert {f"{FORMULA}, M2", f"{FORMULA}, few"} <= rerun(shared)
+    change = next(one for one in CHANGES if one.name == "few")
+    place = alone.place(FORMULA).with_change(change)
+    told = {cell.names["hardware"]: cell.scenario for cell in study_of(shared, best).cells}
+    runs = [simulate(told[where], choose("easy", ("shape=nodes",))) for where in (place.hardware, FORMULA)]
+    assert runs[0].summary == runs[1].summary
+    assert alone.present_place(place, change) == alone.place(FORMULA)
 
 
 def test_a_machine_with_memory_bandwidth_gets_the_candidate_that_plans_with_it(tmp_path: Path) -> None:
