@@ -3,7 +3,7 @@
 A report is one body of Markdown. The appendix gets all of it. The page gets one row for each claim, or group of claims that no list
 has: what is published, the range of what is measured, how many rows hold, and a link to them. Both begin with how many rows there are,
 how many would hold by chance, and how many verdicts stand after Holm's correction, which needs all rows of a page. The verdicts
-themselves are made in `scripts.papers.claims`.
+themselves are made in `scripts.papers.rows`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from scripts.papers.claims import CLAIM_IDS, NOT_PREDICTED, PREDICTED, Kind
+from scripts.papers.claims import CLAIM_IDS, NOT_PREDICTED, PREDICTED, WITHIN, Kind
 from scripts.tables import NOTHING, table_head, table_row, write_tables
 
 from cosched_emulator.statistics.intervals import LEVEL, holm
 
 FOLDER: Final = "appendix"
 YES, NO, NOT_SHOWN, NOT_RUN = "yes", "**no**", "not shown", "not run"
-COUNTED: Final = (YES, NO, NOT_SHOWN, NOT_RUN)
+COUNTED: Final = (YES, NO, WITHIN, NOT_SHOWN, NOT_RUN)
 STANDS: Final = " (Holm)"  # behind a verdict
-_BESIDE: Final = ("seeds", "p", "to decide", "verdict")  # columns that are no figure
+_BESIDE: Final = ("sampling", "seeds", "p", "to decide", "verdict")  # columns that are no figure
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?")
 # What is claimed of a figure, behind its name: rows with the same name are one group.
 _BOUND: Final = re.compile(r"(.*): ((?:lower|higher|within|at least|at most)\b.*)")

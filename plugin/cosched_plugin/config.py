@@ -59,6 +59,11 @@ class PolicyChoice(NamedTuple):
         return "order" in self.settings and all(self.settings[kind]["name"] in KINDS[kind] for kind in self.settings)
 
     @property
+    def preset(self) -> bool:
+        """Tell whether it is a preset that ships, with settings on top or without."""
+        return self.name in PRESETS
+
+    @property
     def replays(self) -> bool:
         """Tell whether jobs start as a record says, which `with_record` gives."""
         return RECORDED in (self.settings.get("backfill") or {}).values()

@@ -1,12 +1,17 @@
-"""The claims of papers: rows of their pages, and the one rule by which all of them are judged.
+"""The claims of papers: rows of their pages, and the rule by which all of them are judged (by `scripts.papers.rows` alone).
 
 A claim says that a figure lies in a band (`Band`). It holds or fails if it does so at every value of the figure's 95 % interval; else
 it is not shown. No interval, no verdict. *Within a quarter* is `quarter`, on all pages.
 
+A paper prints the outcome of one sample of jobs, or the mean of a few. Where our mean fails a band around what is printed, and such a
+sample of ours might still give what is printed, the claim does not fail: it is within sampling.
+
 Besides the verdict a row has
 
+- ``sampling``: where such a sample of ours would lie in 95 % of cases (`prediction`).
 - ``p``: twice the probability that chance alone gives a figure as far on its side of the band's nearer bound (Student's t on the scale
-  of the interval); at most 0.05 wherever the verdict is *yes* or *no*. `scripts.verdicts` puts Holm's correction on the p of a page.
+  of the interval), or a sample as far from what is printed, if that is more likely; at most 0.05 wherever the verdict is *yes* or *no*.
+  `scripts.verdicts` puts Holm's correction on the p of a page.
 - ``to decide``: of a row that is not shown the number of seeds at which the half width of the interval is below the distance from the
   mean to the nearer bound, if mean and spread stay as measured.
 
@@ -18,26 +23,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple
 
-from scripts.papers.figures import percent_text
 from scripts.tables import NOTHING, number, table_head, table_row
 
 from cosched_emulator.statistics.intervals import (
     Interval,
     Verdict,
-    seeds_needed,
-    tail_of,
     verdict_above,
     verdict_below,
     verdict_within,
 )
 
 NOT_RUN: Final = "not run"
+WITHIN: Final = "within sampling"
 PREDICTED, NOT_PREDICTED = "predicted", "**not predicted**"
-CLAIMS_HEAD: Final = ("id", "claim", "", "published", "measured", "seeds", "p", "to decide", "verdict")
+CLAIMS_HEAD: Final = ("id", "claim", "", "published", "measured", "sampling", "seeds", "p", "to decide", "verdict")
 MOST_SEEDS: Final = 1_000  # beyond, the mean lies at the bound
 VERDICTS: Final = (
     "Measured: mean over seeds (of changes and ratios the geometric mean), with the 95 % confidence interval in parentheses."
@@ -45,6 +48,8 @@ VERDICTS: Final = (
     " seed, which has no interval. The band around a published figure is a quarter of the effect to either side, that is of a change or"
     " of ratio - 1, and two points at least; a quarter of the value where the figure is a plain level. *p*: of the verdict by chance;"
     " *(Holm)*: stands after Holm's correction over the page. *To decide*: seeds that would, with mean and spread as they are."
+    " *Sampling*: where one sample of ours, such as the paper has printed, would lie; where what is printed lies there, a claim that"
+    " would fail is *within sampling*."
 )
 
 
@@ -91,15 +96,16 @@ def quarter(published: float, of: Of) -> Band:
     """Return the band of what is within a quarter of a published figure.
 
     Of an effect (`Of.CHANGE`, in percent, and `Of.RATIO`) the band is two points wide to either side at least, and five where no effect
-    is published: a quarter of nothing would be nothing.
+    is published: a quarter of nothing would be nothing. Where two points or more are published, it ends half way to no effect.
     """
     if of is Of.LEVEL:
         half = QUARTER * abs(published)
-    else:
-        point = 1.0 if of is Of.CHANGE else 0.01
-        effect = abs(published - of.value)
-        half = max(LEAST * point, QUARTER * effect) if effect else ALMOST * point
-    return Band(published - half, published + half)
+        return Band(published - half, published + half)
+    point = 1.0 if of is Of.CHANGE else 0.01
+    effect = published - of.value
+    half = max(LEAST * point, QUARTER * abs(effect)) if effect else ALMOST * point
+    nearer = min(half, abs(effect) / 2) if abs(effect) >= LEAST * point else half
+    return Band(published - (nearer if effect > 0 else half), published + (nearer if effect < 0 else half))
 
 
 # ---------------------------------------------------------------- rows
@@ -130,6 +136,8 @@ class Claim(NamedTuple):
     p: float | None = None  # of the verdict by chance; None: no interval
     to_decide: float | None = None  # seeds; infinite: the mean lies at the bound; None: decided, or unknown
     kind: Kind = Kind.CLAIM
+    sampling: str = NOTHING  # where a sample of ours would lie
+    sampled: bool = False  # the verdict is *no*, and what is published lies there: within sampling
 
     @property
     def ids(self) -> str:
@@ -141,8 +149,15 @@ class Claim(NamedTuple):
     def row(self) -> str:
         """Return the row of the table."""
         text = self.text[len(self.ids) + 2 :] if self.ids else self.text
-        cells = [self.published, self.measured, str(self.seeds or NOTHING), _p_text(self.p), self._to_decide()]
-        return table_row((self.ids or NOTHING, text, self.where), [*cells, self._verdict()])
+        cells = [
+            self.published,
+            self.measured,
+            self.sampling,
+            str(self.seeds or NOTHING),
+            _p_text(self.p),
+            self._to_decide(),
+        ]
+        return table_row((self.ids or NOTHING, text, self.where), [*cells, self.word])
 
     def _to_decide(self) -> str:
         if self.kind is not Kind.CLAIM or self.verdict is not Verdict.NOT_SHOWN:
@@ -151,11 +166,15 @@ class Claim(NamedTuple):
             return "2 or more" if self.seeds == 1 else NOTHING
         return number(self.to_decide) if self.to_decide <= MOST_SEEDS else "none: the mean lies at the bound"
 
-    def _verdict(self) -> str:
+    @property
+    def word(self) -> str:
+        """Return the verdict for people."""
         if self.kind is Kind.UNCHECKABLE:
             return str(self.kind)
         if self.verdict is None:
             return NOT_RUN
+        if self.sampled:
+            return WITHIN
         failed = self.verdict == Verdict.NO
         if self.kind is Kind.PRINT:
             return "contradicted by print" if failed else "holds in print"
@@ -178,107 +197,17 @@ def claims_table(claims: Sequence[Claim]) -> list[str]:
     return [*table_head(CLAIMS_HEAD), *(claim.row for claim in claims), ""]
 
 
-# ---------------------------------------------------------------- claims that runs decide
-
-
-def judged(
-    text: str,
-    where: str,
-    published: str,
-    found: Interval | None,
-    band: Band,
-    shown: Callable[[Interval | None], str] = percent_text,
-) -> Claim:
-    """Return the claim that a figure lies in a band."""
-    return combined(text, where, published, shown(found), [(found, band)])
-
-
-def combined(
-    text: str, where: str, published: str, measured: str, parts: Sequence[tuple[Interval | None, Band]]
-) -> Claim:
-    """Return a claim that holds if all of some figures lie in their bands, and fails if one does not.
-
-    It has not run if one of them has not. The p of *yes* is the largest of theirs; that of *no* the least, times their number.
-    """
-    known = [(found, band) for found, band in parts if found is not None]
-    if not known or len(known) < len(parts):
-        return Claim(text, where, published, measured if known else NOTHING, 0, None)
-    verdicts = [band.verdict(found) for found, band in known]
-    ps = [(p_of(found, band, Verdict.YES), p_of(found, band, Verdict.NO)) for found, band in known]
-    holds, fails = (
-        None if any(p is None for p in side) else [p or 0.0 for p in side] for side in zip(*ps, strict=True)
-    )
-    p = None if holds is None or fails is None else min(max(holds), len(known) * min(fails), 1.0)
-    seeds = min(found.n for found, _ in known)
-    return Claim(text, where, published, measured, seeds, all_of(verdicts), p, _to_decide(known, verdicts))
-
-
-def agreeing(text: str, where: str, published: str, holds: Sequence[bool], measured: str = "") -> Claim:
-    """Return the claim that something holds in most runs, one a seed: judged by the exact binomial interval of its share.
-
-    The share is above one half or below it; six seeds that agree are the fewest that show it.
-    """
-    count, told = len(holds), f"in {sum(holds)} of {len(holds)} seeds"
-    measured = f"{told}; {measured}" if measured else told
-    if not holds:
-        return Claim(text, where, published, NOTHING, 0, None)
-    p = _binomial(sum(holds), count)
-    verdict = Verdict.NOT_SHOWN if p > _CHANCE else Verdict.YES if 2 * sum(holds) > count else Verdict.NO
-    share = sum(holds) / count
-    enough = (n for n in range(count + 1, MOST_SEEDS + 1) if _binomial(round(share * n), n) <= _CHANCE)
-    return Claim(text, where, published, measured, count, verdict, p, next(enough, math.inf))
-
-
-_CHANCE: Final = 0.05
-
-
-def _binomial(successes: int, count: int) -> float:
-    """Return twice the probability of so many equal outcomes, or more, of fair coins."""
-    most = max(successes, count - successes)
-    tail = math.fsum(math.comb(count, k) / 2**count for k in range(most, count + 1))
-    return min(1.0, 2 * tail)
-
-
-def all_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on several claims at once: no if one fails, yes if all hold."""
-    if Verdict.NO in verdicts:
-        return Verdict.NO
-    return Verdict.YES if set(verdicts) == {Verdict.YES} else Verdict.NOT_SHOWN
-
-
-def p_of(found: Interval, band: Band, verdict: Verdict) -> float | None:
-    """Return twice the probability that chance gives a figure as far inside the band (*yes*), or outside (*no*); None: no interval."""
-    bounds = [(bound, side) for bound, side in zip(band, (1, -1), strict=True) if math.isfinite(bound)]
-    tails = [tail_of(found, bound, above=(side > 0) is (verdict is Verdict.YES)) for bound, side in bounds]
-    known = [tail for tail in tails if tail is not None]
-    if len(known) < len(bounds) or not bounds:
-        return None
-    return min(1.0, 2 * (max(known) if verdict is Verdict.YES else min(known)))
-
-
-def _to_decide(known: Sequence[tuple[Interval, Band]], verdicts: Sequence[Verdict]) -> float | None:
-    """Return the seeds that would decide a claim that is not shown: one figure outside its band is enough, or all inside."""
-    if all_of(verdicts) is not Verdict.NOT_SHOWN or not all(found.exists for found, _ in known):
-        return None
-    inside, outside = [0.0], list[float]()
-    for (found, band), verdict in zip(known, verdicts, strict=True):
-        if verdict is Verdict.NOT_SHOWN:
-            needed = seeds_needed(found, _nearer(found, band), MOST_SEEDS)
-            (inside if band.low <= found.mean <= band.high else outside).append(needed)
-    return min(outside) if outside else max(inside)
-
-
-def _nearer(found: Interval, band: Band) -> float:
-    """Return the bound that is nearer to the mean."""
-    return min(band, key=lambda bound: abs(bound - found.mean))
-
-
 # ---------------------------------------------------------------- rows that no run decides
 
 
 def by_construction(claim: Claim) -> Claim:
     """Return a row that checks a configuration, or what is true by construction."""
-    return claim._replace(kind=Kind.CONSTRUCTION, p=None, to_decide=None)
+    return claim._replace(kind=Kind.CONSTRUCTION, p=None, to_decide=None, sampling=NOTHING, sampled=False)
+
+
+def built(text: str, where: str = "", published: str = "", measured: str = NOTHING, *, holds: bool = True) -> Claim:
+    """Return a row on what is true by construction, or is not, which would be a defect."""
+    return Claim(text, where, published, measured, 0, Verdict.YES if holds else Verdict.NO, kind=Kind.CONSTRUCTION)
 
 
 def in_print(text: str, where: str, published: str, derived: str, *, holds: bool) -> Claim:

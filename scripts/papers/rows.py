@@ -4,22 +4,31 @@ A row names what is measured, of which cells and against which, the band in whic
 Texts, columns and cells may have names in braces, as `str.format` takes them: those of the row's sweep, whose values are taken in turn,
 the last one fastest. The values ``work``, ``variant`` and ``belief`` place all cells of a row that do not say otherwise. In texts,
 values are called as the table's `labels` say. What needs arithmetic of its own names a function: of the seeds' values (`by_seed`), or
-of figures and the row's values. Bands and verdicts are those of `scripts.papers.claims`.
+of figures and the row's values. The rule is that of `scripts.papers.claims`; verdicts are made here alone (`combined`, `agreeing`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from statistics import fmean
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.claims import Band, Claim, Of, by_construction, combined, quarter
+from scripts.papers.claims import MOST_SEEDS, Band, Claim, Of, by_construction, quarter
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.tables import NOTHING, number, percent
 
-from cosched_emulator.statistics.intervals import Interval, change_of, mean_interval
+from cosched_emulator.statistics.intervals import (
+    Interval,
+    Verdict,
+    change_of,
+    mean_interval,
+    prediction,
+    seeds_needed,
+    tail_of,
+)
 
 Found = Interval | None
 Values = Mapping[str, Any]
@@ -56,15 +65,19 @@ def usual_place(policy: str, values: Values) -> Where | None:
 
 
 class Table:
-    """What the rows of a paper are made of: its figures, what values are called, and where a policy runs, None: nowhere."""
+    """What the rows of a paper are made of: its figures, what values are called, and where a policy runs, None: nowhere.
+
+    ``samples``: of jobs, of which the paper prints the mean.
+    """
 
     def __init__(
         self,
         figures: Figures,
         labels: Mapping[str, str] | None = None,
         place: Callable[[str, Values], Where | None] = usual_place,
+        samples: int = 1,
     ) -> None:
-        self.figures, self._labels, self._place = figures, labels or {}, place
+        self.figures, self._labels, self._place, self.samples = figures, labels or {}, place, samples
 
     def where(self, spec: Spec, values: Values) -> Where | None:
         """Return the cells that a row names."""
@@ -202,7 +215,7 @@ class Near(NamedTuple):
         band = quarter(published, self.of)
         if self.told is not None:
             return self.told
-        if self.of is Of.CHANGE:
+        if self.of is Of.CHANGE and math.isclose(band.high - published, published - band.low):
             return f", within {band.high - published:.2g} points"
         return f", within {number(band.low)} to {number(band.high)}"
 
@@ -213,8 +226,6 @@ near_level = partial(Near, of=Of.LEVEL)
 
 
 # ---------------------------------------------------------------- several figures in one row
-
-Part = tuple[Found, Band]
 
 
 class Every(NamedTuple):
@@ -241,11 +252,11 @@ class Every(NamedTuple):
             if isinstance(band, Near) and theirs is None:
                 continue
             found, label = table.found(self.figure, at), table.text(self.label, at)
-            parts.append((found, band_at(band, at)))
+            parts.append(Part(found, band_at(band, at), theirs))
             if found is not None or not self.known:
                 told.append(label + self.show(found))
             published.append(label + number(theirs))
-        measured = self.join.join(told) if self.tell is None else self.tell([found for found, _ in parts])
+        measured = self.join.join(told) if self.tell is None else self.tell([part.found for part in parts])
         return parts, measured, self.join.join(published)
 
 
@@ -265,7 +276,7 @@ class Beside(NamedTuple):
     def parts(self, table: Table, values: Values, band: Any) -> tuple[list[Part], str, str]:
         """Return the former with their bands, and the latter."""
         parts = self.judged.parts(table, values, band)[0]
-        hidden = self.whole and any(found is None for found, _ in parts)
+        hidden = self.whole and any(part.found is None for part in parts)
         return parts, NOTHING if hidden else self.shown.parts(table, values, Band())[1], ""
 
 
@@ -286,7 +297,7 @@ class Steps(NamedTuple):
         steps = [Measured(self.how, self.column, pair).of(table, values) for pair in pairs]
         means = [mean(self.column, spec).of(table, values) for spec in self.cells]
         shown = self.join.join(self.show(found) for found in means if found is not None or not self.known)
-        return [(step, band_at(band, values)) for step in steps], shown, ""
+        return [Part(step, band_at(band, values)) for step in steps], shown, ""
 
 
 class Order(NamedTuple):
@@ -318,8 +329,8 @@ def _below(figures: Figures, column: str, lower: Where, upper: Where) -> Part:
     """Return what compares the one's figure with the other's, and where it lies if the one is below."""
     found = figures.ratio(column, lower, upper)
     if found is not None:
-        return found, Band.below(1.0)
-    return figures.difference(column, lower, upper), Band.below(0.0)
+        return Part(found, Band.below(1.0))
+    return Part(figures.difference(column, lower, upper), Band.below(0.0))
 
 
 class SeedOrder(NamedTuple):
@@ -331,7 +342,7 @@ class SeedOrder(NamedTuple):
         """Return the claim."""
         found = [{name: table.found(source, values) for name, source in group.items()} for group in self.groups]
         pairs = between([[*group.values()] for group in found])
-        parts = [(as_ratio(change_of(lower, upper)), Band.below(1.0)) for lower, upper in pairs]
+        parts = [Part(as_ratio(change_of(lower, upper)), Band.below(1.0)) for lower, upper in pairs]
         names = " / ".join(", ".join(table.text(name, values) for name in group) for group in found)
         means = [[number(fmean(each.values()) if each else None) for each in group.values()] for group in found]
         measured = " / ".join(", ".join(group) for group in means)
@@ -364,6 +375,136 @@ def band_at(band: Any, values: Values) -> Band:
     return band if isinstance(band, Band) else band(**values)
 
 
+# ---------------------------------------------------------------- verdicts
+
+
+def judged(
+    text: str,
+    where: str,
+    published: str,
+    found: Found,
+    band: Band,
+    shown: Shown = percent_text,
+) -> Claim:
+    """Return the claim that a figure lies in a band."""
+    return combined(text, where, published, shown(found), [(found, band)])
+
+
+class Part(NamedTuple):
+    """A figure, the band in which it is claimed to be, and what is published of it, if that is why."""
+
+    found: Found
+    band: Band
+    published: float | None = None
+
+
+def combined(
+    text: str, where: str, published: str, measured: str, parts: Sequence[Part | tuple[Found, Band]], samples: int = 1
+) -> Claim:
+    """Return a claim that holds if all of some figures lie in their bands, and fails if one does not.
+
+    It has not run if one of them has not. The p of *yes* is the largest of theirs; that of *no* the least, times their number.
+    ``samples``: of which what is published is the mean.
+    """
+    whole = [Part(*each) for each in parts]
+    known = [(each.found, each.band) for each in whole if each.found is not None]
+    if not known or len(known) < len(parts):
+        return Claim(text, where, published, measured if known else NOTHING, 0, None)
+    verdicts = [band.verdict(found) for found, band in known]
+    draws = [prediction(found, samples) for found, _ in known]
+    chances = [_p_of_draw(draw, each.published) for draw, each in zip(draws, whole, strict=True)]
+    holds, fails = ([p_of(found, band, side) for found, band in known] for side in (Verdict.YES, Verdict.NO))
+    p = None
+    if None not in (*holds, *fails):
+        least = min(max(one or 0.0, chance) for one, chance in zip(fails, chances, strict=True))
+        p = min(max(one or 0.0 for one in holds), len(known) * least, 1.0)
+    failed = [chance for verdict, chance in zip(verdicts, chances, strict=True) if verdict is Verdict.NO]
+    drawn = [" to ".join(dict.fromkeys(map(number, draw[1:3]))) for draw in draws if draw.exists]
+    return Claim(
+        text,
+        where,
+        published,
+        measured,
+        min(found.n for found, _ in known),
+        all_of(verdicts),
+        p,
+        _to_decide(known, verdicts),
+        sampling=" / ".join(drawn) if drawn and all(each.published is not None for each in whole) else NOTHING,
+        sampled=bool(failed) and len(known) * min(failed) > _CHANCE,
+    )
+
+
+def _p_of_draw(draw: Interval, published: float | None) -> float:
+    """Return twice the probability that a sample lies as far from the mean as what is published; 0 where nothing is."""
+    tail = None if published is None else tail_of(draw, published, above=draw.mean > published)
+    return 0.0 if tail is None else min(1.0, 2 * tail)
+
+
+def agreeing(
+    text: str, where: str, published: str, holds: Sequence[bool], measured: str = "", untold: int = 0
+) -> Claim:
+    """Return the claim that something holds in most runs, one a seed: judged by the exact binomial interval of its share.
+
+    The share is above one half or below it; six seeds that agree are the fewest that show it. ``untold``: further runs, which do not
+    tell.
+    """
+    if untold and not holds:
+        return Claim(text, where, published, measured, untold, Verdict.NOT_SHOWN, 1.0, math.inf)
+    count, told = len(holds), f"in {sum(holds)} of {len(holds)} seeds"
+    measured = f"{told}; {measured}" if measured else told
+    if not holds:
+        return Claim(text, where, published, NOTHING, 0, None)
+    p = _binomial(sum(holds), count)
+    verdict = Verdict.NOT_SHOWN if p > _CHANCE else Verdict.YES if 2 * sum(holds) > count else Verdict.NO
+    share = sum(holds) / count
+    enough = (n for n in range(count + 1, MOST_SEEDS + 1) if _binomial(round(share * n), n) <= _CHANCE)
+    return Claim(text, where, published, measured, count, verdict, p, next(enough, math.inf))
+
+
+_CHANCE: Final = 0.05
+
+
+def _binomial(successes: int, count: int) -> float:
+    """Return twice the probability of so many equal outcomes, or more, of fair coins."""
+    most = max(successes, count - successes)
+    tail = math.fsum(math.comb(count, k) / 2**count for k in range(most, count + 1))
+    return min(1.0, 2 * tail)
+
+
+def all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on several claims at once: no if one fails, yes if all hold."""
+    if Verdict.NO in verdicts:
+        return Verdict.NO
+    return Verdict.YES if set(verdicts) == {Verdict.YES} else Verdict.NOT_SHOWN
+
+
+def p_of(found: Interval, band: Band, verdict: Verdict) -> float | None:
+    """Return twice the probability that chance gives a figure as far inside the band (*yes*), or outside (*no*); None: no interval."""
+    bounds = [(bound, side) for bound, side in zip(band, (1, -1), strict=True) if math.isfinite(bound)]
+    tails = [tail_of(found, bound, above=(side > 0) is (verdict is Verdict.YES)) for bound, side in bounds]
+    known = [tail for tail in tails if tail is not None]
+    if len(known) < len(bounds) or not bounds:
+        return None
+    return min(1.0, 2 * (max(known) if verdict is Verdict.YES else min(known)))
+
+
+def _to_decide(known: Sequence[tuple[Interval, Band]], verdicts: Sequence[Verdict]) -> float | None:
+    """Return the seeds that would decide a claim that is not shown: one figure outside its band is enough, or all inside."""
+    if all_of(verdicts) is not Verdict.NOT_SHOWN or not all(found.exists for found, _ in known):
+        return None
+    inside, outside = [0.0], list[float]()
+    for (found, band), verdict in zip(known, verdicts, strict=True):
+        if verdict is Verdict.NOT_SHOWN:
+            needed = seeds_needed(found, _nearer(found, band), MOST_SEEDS)
+            (inside if band.low <= found.mean <= band.high else outside).append(needed)
+    return min(outside) if outside else max(inside)
+
+
+def _nearer(found: Interval, band: Band) -> float:
+    """Return the bound that is nearer to the mean."""
+    return min(band, key=lambda bound: abs(bound - found.mean))
+
+
 # ---------------------------------------------------------------- rows
 
 
@@ -392,7 +533,7 @@ class Row(NamedTuple):
             return self.figure.claim(table, values, text, where, told)
         if isinstance(self.figure, Every | Beside | Steps):
             parts, measured, published = self.figure.parts(table, values, self.band)
-            return combined(text, where, told or published, measured, parts)
+            return combined(text, where, told or published, measured, parts, table.samples)
         changes = isinstance(self.figure, Measured) and self.figure.how == "change"
         if isinstance(self.band, Near):
             published_at = self.band.at(values) or 0.0
@@ -401,7 +542,9 @@ class Row(NamedTuple):
             changes = self.band.of is Of.CHANGE
         found = table.found(self.figure, values)
         shown = self.shown or (percent_text if changes else interval_text)
-        return combined(text, where, told, shown(found), [(found, band_at(self.band, values))])
+        theirs = self.band.at(values) if isinstance(self.band, Near) else None
+        part = Part(found, band_at(self.band, values), theirs)
+        return combined(text, where, told, shown(found), [part], table.samples)
 
 
 def row(

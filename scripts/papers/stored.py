@@ -5,9 +5,8 @@ of declaration: its key, cosched's version, its wall time, its name on each axis
 stored, but what a comparison with the baselines gave is. Numbers have six digits. Stored are the columns that report and pictures
 read, and the usual ones besides, so that a new row on a page seldom needs new runs.
 
-A run's key covers scenario, files, policy, measures and version (`studies/cells`), so a stored run takes the place of a run of the same
-key alone. Under the next version of cosched no key is equal: `reproduce` makes all runs again, and `--report-only` still writes the
-page from the old ones.
+A run's key covers scenario, files, policy, measures and the number of the policy's behaviour (`studies/cells`), so a stored run takes
+the place of a run of the same key alone: a release repeats no run, a changed policy repeats its own.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from tests.contract.links import DigestLink, ShadowLink
 from cosched_emulator import prepare
 from cosched_emulator.couplings.link import LoopbackLink
 from cosched_emulator.run.run import run
-from cosched_plugin.config import choose
+from cosched_emulator.studies.cells import CHANGED, behaviour_of
+from cosched_plugin.config import choose, from_table
 
 TRACED = (("lomarc-r", "lomarc"), ("lomarc-fm", "lomarc"), ("am", "lomarc"), ("ac", "lomarc"), ("easy", "swf"))
 # Events and actions that these cases must have: without them they would prove little.
@@ -45,10 +46,18 @@ LONG = {
 def test_the_schedule_and_its_messages_have_the_golden_digests(preset: str, scenario: str) -> None:
     traced = (preset, scenario) in TRACED
     proof = prove(preset, scenario, traced=traced)
-    assert proof.digests == json.loads(GOLDEN.read_text())[f"{preset} {scenario}"]
+    assert proof.digests == json.loads(GOLDEN.read_text())["digests"][f"{preset} {scenario}"]
     assert SEEN.get((preset, scenario), set()) <= set(proof.kinds)
     if traced:
         assert_complete(proof)
+
+
+def test_stored_runs_of_a_preset_are_repeated_once_its_schedules_have_changed() -> None:
+    assert json.loads(GOLDEN.read_text())["changed"] == CHANGED
+    assert [behaviour_of(choose(preset)) for preset in CHANGED] == [*CHANGED.values()]
+    assert behaviour_of(choose("easy")) == 0
+    other = from_table({"backfill": "easy"})  # it may have parts of any
+    assert behaviour_of(other) >= max(CHANGED.values(), default=0)
 
 
 def assert_complete(proof: Proof) -> None:
@@ -78,7 +87,7 @@ def test_restarts_change_nothing_without_measurements(preset: str) -> None:
 
 
 def test_every_case_has_a_digest_and_most_digests_differ() -> None:
-    golden = json.loads(GOLDEN.read_text())
+    golden = json.loads(GOLDEN.read_text())["digests"]
     assert set(golden) == {f"{preset} {scenario}" for preset, scenario in cases()}
     assert {preset for preset, _ in set(cases()) - LONG} == {preset for preset, _ in cases()}
     assert set(cases()) >= LONG

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 from scripts.papers.claims import (
+    WITHIN,
     Band,
     Claim,
     Of,
-    agreeing,
     by_construction,
-    combined,
     in_print,
-    judged,
     not_checkable,
     predicted,
     quarter,
@@ -24,11 +23,14 @@ from scripts.papers.rows import (
     Near,
     Order,
     Table,
+    agreeing,
     block,
     by_seed,
     cell,
     change,
+    combined,
     every,
+    judged,
     near,
     near_level,
     near_ratio,
@@ -39,13 +41,13 @@ from scripts.papers.rows import (
 from scripts.papers.saturation import WORK, saturation_table
 from scripts.verdicts import claims_in, head_lines, marked, verdict_lines
 
-from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, paired_ratio
+from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, paired_ratio, prediction
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.study_result import series_of
 
 HEAD = [
-    "| id | claim |  | published | measured | seeds | p | to decide | verdict |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| id | claim |  | published | measured | sampling | seeds | p | to decide | verdict |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 ]
 
 
@@ -57,7 +59,9 @@ def cells(claim: Claim) -> list[str]:
     ("published", "of", "band"),
     [
         (-40.0, Of.CHANGE, (-50.0, -30.0)),
-        (-3.0, Of.CHANGE, (-5.0, -1.0)),  # two points at least
+        (-3.0, Of.CHANGE, (-5.0, -1.5)),  # two points at least, and half way to no effect at most
+        (2.0, Of.CHANGE, (1.0, 4.0)),
+        (1.0, Of.CHANGE, (-1.0, 3.0)),  # is hardly an effect
         (0.0, Of.CHANGE, (-5.0, 5.0)),
         (1.6, Of.RATIO, (1.45, 1.75)),  # of .6, not of 1.6
         (0.6, Of.RATIO, (0.5, 0.7)),  # the same effect as -40 %
@@ -77,9 +81,37 @@ def test_no_ratio_is_within_a_quarter_that_shows_half_of_the_effect() -> None:
     assert claim_near("queue", near_level(0.8), found).verdict is Verdict.YES
 
 
-def claim_near(text: str, band: Near, found: Found) -> Claim:
+def claim_near(text: str, band: Near, found: Found, samples: int = 1) -> Claim:
     """Return the claim that a figure is near what is published."""
-    return Table(Figures([], {})).claims([row(text, lambda _: found, band, at="w")])[0]
+    return Table(Figures([], {}), samples=samples).claims([row(text, lambda _: found, band, at="w")])[0]
+
+
+def test_what_one_sample_of_ours_might_give_is_no_failure_of_the_paper() -> None:
+    found = mean_interval([10.0, 14.0, 6.0, 12.0, 8.0, 11.0, 9.0, 10.0])  # mean 10 (8 to 12), one of them 4 to 16
+    near_by, far = (claim_near("a", near_level(level), found) for level in (16.1, 17.0))
+    assert (near_by.verdict, near_by.word, far.verdict, far.word) == (Verdict.NO, WITHIN, Verdict.NO, "**no**")
+    low, high = (float(side) for side in near_by.sampling.split(" to "))
+    assert low < 5
+    assert 16 < high < 17
+    assert near_by.p is not None
+    assert far.p is not None
+    assert near_by.p > 0.05 >= far.p  # Holm's correction and its count of chances follow
+    assert claim_near("a", near_level(16.1), found, samples=3).word == "**no**"  # the mean of three samples lies nearer
+    assert claim_near("a", near_level(10.0), found).word == "yes"
+    assert (
+        judged("a", "w", "less", found, Band.below(9.0)).sampling == "-"
+    )  # nothing is printed that a sample could give
+
+
+def test_a_sample_lies_in_its_interval_as_often_as_that_says() -> None:
+    random = Random(5)
+    inside = 0
+    for _ in range(1000):
+        values = [math.exp(random.gauss(0, 0.4)) for _ in range(6)]
+        seeds = dict(enumerate(values[:5]))
+        drawn = prediction(paired_ratio(seeds, dict.fromkeys(seeds, 1.0)))
+        inside += drawn.low <= values[5] <= drawn.high
+    assert 930 <= inside <= 970
 
 
 VALUES = ([0.8, 0.9, 0.95, 0.7], [1.3, 0.9, 1.1], [2.0, 2.1, 2.2, 2.05, 2.1], [1.0, 1.2])

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripts.papers.claims import all_of
 from scripts.papers.figures import Figures, Where, percent_text
 from scripts.papers.guests import experiment as guests
 from scripts.papers.guests.measures import figures as opted_in_of
@@ -32,7 +31,7 @@ from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, R
 from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
 from scripts.papers.reproduce import PAPERS
-from scripts.papers.rows import near
+from scripts.papers.rows import all_of, near
 from scripts.papers.study import ARCHIVE, LACKING, Size
 from scripts.papers.symbiosis import experiment as symbiosis
 from scripts.tables import number, percent, wrapped, write_tables
@@ -220,7 +219,7 @@ def test_verdicts_need_the_whole_interval() -> None:
     assert [claim.row.split(" | ")[-1] for claim in rows] == ["yes |", "not shown |", "**no** |", "not run |"]
     assert [claim.row.split(" | ")[-2] for claim in rows] == ["-", "15", "-", "-"]  # seeds that would decide
     assert claim_near("c", near(-48.0), mean_interval([-48.0])).verdict == Verdict.NOT_SHOWN  # one seed
-    assert rows[0].row == "| - | c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | 3 | 0.00076 | - | yes |"
+    assert rows[0].row == "| - | c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | -50.48 to -45.52 | 3 | 0.00076 | - | yes |"
     assert all_of([Verdict.YES, Verdict.YES]) == Verdict.YES
     assert all_of([Verdict.YES, Verdict.NOT_SHOWN]) == Verdict.NOT_SHOWN
     assert all_of([Verdict.NO, Verdict.NOT_SHOWN]) == Verdict.NO
@@ -355,11 +354,11 @@ def test_report_of_lomarc(lomarc_plan: Plan) -> None:
     lines = lomarc_report(figures, Size(50, 3))
     assert lines[0].startswith("50 jobs on 128 nodes.")
     for row in (
-        "| C4 | AC is worse than PSS, mean response: PSS / AC | W1 M1 | this order | 467 / 653 | 3 | <1e-06 | - | yes |",
-        "| C6 | against PSS, L-R, mean response, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |",
-        "| C7 | against PSS, L-R, RBR, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |",
-        "| C21 | against PSS, L-R, makespan, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | **no** |",
-        "| C32 | table 5, slowdown, L-R, within 12.75 to 21.25 | W3 M1 | 17 | 10 (10 to 10) | 3 | <1e-06 | - | **no** |",
+        "| C4 | AC is worse than PSS, mean response: PSS / AC | W1 M1 | this order | 467 / 653 | - | 3 | <1e-06 | - | yes |",
+        "| C6 | against PSS, L-R, mean response, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | -55.00 | 3 | <1e-06 | - | yes |",
+        "| C7 | against PSS, L-R, RBR, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | -55.00 | 3 | <1e-06 | - | yes |",
+        "| C21 | against PSS, L-R, makespan, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | -55.00 | 3 | <1e-06 | - | **no** |",
+        "| C32 | table 5, slowdown, L-R, within 12.75 to 21.25 | W3 M1 | 17 | 10 (10 to 10) | 10 | 3 | <1e-06 | - | **no** |",
     ):
         assert row in lines
     assert "| W1 M1 | published |  | - | - | -23.0 | -40.0 | - | - | -48.0 |" in lines
@@ -422,7 +421,7 @@ def test_idle_time_and_waits_by_class(tmp_path: Path) -> None:
 
 def test_report_of_incomplete_results() -> None:
     nothing = Figures([], lomarc.USUAL)
-    row = "| C12 | L-R is better than L-U1 in RBR, at all | W1 M1 | the sign | - | - | - | - | not run |"
+    row = "| C12 | L-R is better than L-U1 in RBR, at all | W1 M1 | the sign | - | - | - | - | - | not run |"
     assert row in lomarc_report(nothing, Size(50, 3))
     assert relative(nothing, RBR, Where("W1 M1", "L-R")) is None
     check_tables(lomarc_report(nothing, Size(50, 3)))

@@ -93,9 +93,9 @@ def test_readings_change_the_limits_that_they_name(logs: Path) -> None:
 def test_the_experiment_has_all_readings_in_every_window(logs: Path) -> None:
     size = Size(60, 3)
     plan = make_plan(read_experiment(rua.experiment(size, logs)))
-    assert {run.names["variants"] for run in plan.cells} == {rua.BASE, *rua.READINGS, *rua.VARIANTS}
+    assert {run.names["variants"] for run in plan.cells} == {rua.BASE, *rua.READINGS, *rua.DEMANDS, *rua.VARIANTS}
     demands = {run.names["variants"]: run.scenario.workload.demand_high for run in plan.cells}
-    assert [demands[name][0] for name in (rua.BASE, "1700", "1800")] == [2000, 1700, 1800]
+    assert [demands[name][0] for name in (rua.BASE, *rua.DEMANDS)] == [2000, *map(int, rua.DEMANDS)]
     for name, reading in rua.READINGS.items():
         cells = {
             (cell.names["workloads"], cell.policy)
@@ -172,9 +172,9 @@ def test_rua_compares_with_ff() -> None:
     assert f"|  | measured / FF | 1 | {same} |" in lines
     rows = [claim.row for claim in claims(figures)]
     for row in (
-        "| C30 | FF / RUA, 500 % as 5 x, within 4 to 6 | BLUE HIGH | 500 % | 2.50 (2.50 to 2.50) | 2 | <1e-06 | - | **no** |",
-        "| C32 | RUA / LC below 1, killed | CTC MED | substantially less | 0.44 (0.44 to 0.44) | 2 | <1e-06 | - | yes |",
-        "| C12 | FF > LC > LCT=1, penalised mean | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | <1e-06 | - | **no** |",
+        "| C30 | FF / RUA, 500 % as 5 x, within 4 to 6 | BLUE HIGH | 500 % | 2.50 (2.50 to 2.50) | 2.50 | 2 | <1e-06 | - | **no** |",
+        "| C32 | RUA / LC below 1, killed | CTC MED | substantially less | 0.44 (0.44 to 0.44) | - | 2 | <1e-06 | - | yes |",
+        "| C12 | FF > LC > LCT=1, penalised mean | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | - | 2 | <1e-06 | - | **no** |",
     ):
         assert row in rows
     check_tables(report(figures, Size(50, 2)))

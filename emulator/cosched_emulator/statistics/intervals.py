@@ -314,13 +314,22 @@ def judged_together(found: Sequence[Interval | None], level: float = LEVEL) -> l
     return wide
 
 
+def prediction(found: Interval, samples: int = 1) -> Interval:
+    """Return where the mean of so many further values would lie: what is drawn from the same source is outside in 5 % of cases."""
+    return _widened(found, math.sqrt(1 + found.n / samples)) if found.exists else found
+
+
 def _at_level(found: Interval, level: float) -> Interval:
-    """Return an interval at another level, on the scale on which it is symmetric, or each half of it by itself."""
+    """Return an interval at another level."""
     freedom = max(found.n - 1, 1)
-    factor = t_critical(level, freedom) / t_critical(found.level, freedom)
+    return _widened(found, t_critical(level, freedom) / t_critical(found.level, freedom))._replace(level=level)
+
+
+def _widened(found: Interval, factor: float) -> Interval:
+    """Return an interval of so many times the width, on the scale on which it is symmetric, or each half of it by itself."""
     to, back = _scale_of(found, found.mean) or (float, float)
     mean, low, high = map(to, found[:3])
-    return found._replace(low=back(mean - factor * (mean - low)), high=back(mean + factor * (high - mean)), level=level)
+    return found._replace(low=back(mean - factor * (mean - low)), high=back(mean + factor * (high - mean)))
 
 
 def _scaled(found: Interval, bound: float) -> tuple[float, float] | None:

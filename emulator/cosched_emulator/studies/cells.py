@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError, InputError, os_errors
-from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.scenario.reader import FILES, check_owner_of_parameters, scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
@@ -28,15 +27,34 @@ from cosched_plugin.config import PolicyChoice, choose, from_table
 # The key of a run: equal for runs with the same result, so that a study makes each of them once.
 #
 # A key covers the resolved scenario, the contents of the files that it names, the policy with its complete settings, the
-# source files of modules that the policy or a measure names, and the version of cosched. File names do not count.
+# source files of modules that the policy or a measure names, and how cosched itself behaves. File names do not count.
+
+# How often the golden digests of a preset's schedules have changed while runs were stored; 0: never. `tests.contract.golden` counts,
+# and a test holds this table to that.
+CHANGED: Final[dict[str, int]] = {
+    "easy-suspending": 1,
+    "easy-suspending-unreserved": 1,
+    "symbiosis-express": 1,
+}
+FIGURES: Final = 1  # to be raised with each change by which a figure of a run has another value
+
+
+def behaviour_of(choice: PolicyChoice) -> int:
+    """Return the number of a policy's behaviour; one that is no preset may have parts of any."""
+    return CHANGED.get(choice.name, 0) if choice.preset else sum(CHANGED.values())
 
 
 def key_of(
-    scenario: str, argument: str, settings: Mapping[str, Any], measures: Sequence[str], sources: Mapping[str, str]
+    scenario: str,
+    argument: str,
+    settings: Mapping[str, Any],
+    behaviour: int,
+    measures: Sequence[str],
+    sources: Mapping[str, str],
 ) -> str:
     """Return the key of a run, 16 hexadecimal digits, from the identity of its scenario and the digests of modules' sources."""
     identity = {
-        "version": own_version(),
+        "behaviour": [behaviour, FIGURES],
         "scenario": scenario,
         "policy": [argument, settings],
         "measures": list(measures),
@@ -125,6 +143,7 @@ class Cell(NamedTuple):
     scenario: Scenario
     argument: str  # what chooses the policy, with these settings on top
     settings: Mapping[str, Any]  # complete
+    behaviour: int  # as `behaviour_of` has it
     measures: tuple[str, ...]  # none for a run that only serves as a baseline
     sources: Mapping[str, str]  # module that is named -> digest of its source
     key: str
@@ -233,16 +252,16 @@ class _Maker:
         # A run that only serves as a baseline has no measures, so it is no cell's run in an experiment that declares it.
         measures = self.experiment.measures if number else ()
         sources = source_digests(found.modules | modules_in([choice.argument, choice.settings, measures]))
-        key = key_of(found.identity, choice.argument, choice.settings, measures, sources)
-        return Cell(
-            number, names, found.scenario, choice.argument, choice.settings, measures, sources, key, found.identity
-        )
+        behaviour = behaviour_of(choice)
+        key = key_of(found.identity, choice.argument, choice.settings, behaviour, measures, sources)
+        policy_of = (choice.argument, choice.settings, behaviour)
+        return Cell(number, names, found.scenario, *policy_of, measures, sources, key, found.identity)
 
     def measured_key(self, cell: Cell) -> str:
         """Return the key that a run would have as a cell of the study."""
         measures = self.experiment.measures
         sources = {**cell.sources, **source_digests(modules_in(measures))}
-        return key_of(cell.group, cell.argument, cell.settings, measures, sources)
+        return key_of(cell.group, cell.argument, cell.settings, cell.behaviour, measures, sources)
 
     def scenario(self, names: Names, changes: Sequence[Mapping[str, Any]]) -> _Resolved:
         """Return the scenario of a combination; most are those of other policies, too."""

@@ -34,15 +34,17 @@ class Slack(api.Fairness):
     """A limit on delays: no job may respond later than expected at submission times ``factor``.
 
     The expected response time is the simulated one times ``adjust``: the paper's .75 accounts for two effects that the simulation
-    leaves out, jobs that run in other slices and later co-location that makes all jobs faster (section 5.1).
+    leaves out, jobs that run in other slices and later co-location that makes all jobs faster (section 5.1). ``members``: the jobs of
+    a group are held to the limit, too; step 6 of the paper holds all *other* jobs to it.
     """
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY})
     protocol_features: ClassVar[api.Needs] = frozenset({"notes"})
 
-    def __init__(self, *, factor: float = 1.5, adjust: float = 0.75) -> None:
+    def __init__(self, *, factor: float = 1.5, adjust: float = 0.75, members: bool = True) -> None:
         self.factor = factor
         self.adjust = adjust
+        self.members = members
 
     def limit(self, matching: api.Matching) -> api.Matching:
         """Return the matching, restricted by this limit."""
@@ -143,7 +145,9 @@ class _FairGate:
         own = {occupancy.job_id: occupancy.end_us for occupancy in occupancies}
         others = [job for job in self._jobs if job.id not in own]
         # The first job that is late decides, mostly one near the head: those behind it need not be planned.
-        ends_us = chain(expected_ends(others, view, self._placement, occupancies), own.items())
+        ends_us = chain(
+            expected_ends(others, view, self._placement, occupancies), own.items() if self._slack.members else ()
+        )
         late = next((job_id for job_id, end_us in ends_us if self._is_late(job_id, end_us)), None)
         if late is not None:
             view.explain(seat.job_ids[0], unfair_to=late)

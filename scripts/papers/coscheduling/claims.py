@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.claims import LEAST, Band, Claim, Of, by_construction, in_print, quarter
+from scripts.papers.claims import LEAST, Band, Claim, Of, built, in_print, quarter
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
@@ -34,7 +34,7 @@ from scripts.papers.rows import (
 from scripts.tables import NOTHING
 
 from cosched_emulator.scenario.sections import TimeSharingSection
-from cosched_emulator.statistics.intervals import Verdict, change_of, interval_of
+from cosched_emulator.statistics.intervals import change_of, interval_of
 from cosched_emulator.workload.nas import NODE_MB
 
 BySeed = Mapping[int, float]
@@ -321,7 +321,7 @@ def turns(figures: Figures) -> Iterator[Claim]:
     if figures.seeds(cell_of(ex.HIGH, ex.GANG)):
         share = f"{100 * TimeSharingSection().turn_overhead:g}: a setting, not measured"
         text = "C17, C56: share of quanta that switches cost, gang, %"
-        yield by_construction(Claim(text, f"{ex.HIGH}; {ex.SKIP}", "pays for it", share, 0, Verdict.YES))
+        yield built(text, f"{ex.HIGH}; {ex.SKIP}", "pays for it", share)
 
 
 _EASY, _STRICT = (Where("{work}", ex.cell(ex.BATCH, queue)) for queue in (ex.EASY, ex.STRICT))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from scripts.papers.claims import Band, Claim, Kind, Of, in_print, not_checkable, quarter
+from scripts.papers.claims import Band, Claim, Of, built, in_print, not_checkable, quarter
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.glts import experiment as ex
 from scripts.papers.glts import published as printed
@@ -35,7 +35,7 @@ from scripts.papers.rows import (
 from scripts.papers.saturation import GROWS
 from scripts.tables import number, percent
 
-from cosched_emulator.statistics.intervals import Verdict, difference_of
+from cosched_emulator.statistics.intervals import difference_of
 
 # By class as the paper names them: the relative responses that stand for them. The paper's cut-off is taken as 600 s.
 RESPONSES: Final = {"medium": "rr_60_medium", "long": "rr_60_long", "all": "rr_600_all"}
@@ -179,10 +179,6 @@ def _groups_in_print() -> list[Claim]:
     ]
 
 
-def _stated(text: str, published: str, measured: str) -> Claim:
-    return Claim(text, "", published, measured, 0, Verdict.YES, kind=Kind.CONSTRUCTION)
-
-
 # ---------------------------------------------------------------- the claims
 
 BEST: Final = where_of_block(printed.BEST_BLOCK)
@@ -275,7 +271,7 @@ CLAIMS: Final = (
         _best_block("C18", "all others of any size", [*_OTHERS, *_RIVALS]),
         _best_block("C19", "other sizes", _OTHERS),
         key=OF_TWO),
-    _stated("C20: GLTS-NH does not depend on the size of blocks", "it has none", "blocks = none"),
+    built("C20: GLTS-NH does not depend on the size of blocks", "", "it has none", "blocks = none"),
     _at_w2("C21: RR of medium jobs, GLTS-NH against GLTS, blocks of {size}, %: lower",
         change("rr_60_medium", "GLTS-NH", lambda size, **_: where_of_block(size)), LOWER, "better", size=(SMALL, LARGE)),
     block(
@@ -307,12 +303,12 @@ CLAIMS: Final = (
     # parameters and rules
     in_print("P3: 5 % fewer arrivals than the original give Load 10.6", "", "10.6", "LOMARC has 10.6 without the 5 %", holds=False),
     not_checkable("P10: RR has cut-offs for very short jobs", "", "not printed; 600 s fit the figures of SSP at W2"),
-    _stated("P1, P2, P5, P6, P7, P8, P9, P11: machine, jobs, slowdowns, slices, classes, table 6, x 0.75, backfilling", "as printed",
+    built("P1, P2, P5, P6, P7, P8, P9, P11: machine, jobs, slowdowns, slices, classes, table 6, x 0.75, backfilling", "", "as printed",
         "settings of the presets and of the study"),
-    _stated("P4: sizes of grown jobs are formula 7's, but powers of two stay such", "both", "rounded; the formula alone breaks W3"),
-    _stated("P12, A4: groups are tested in turn until one passes", "those kept in step 4",
+    built("P4: sizes of grown jobs are formula 7's, but powers of two stay such", "", "both", "rounded; the formula alone breaks W3"),
+    built("P12, A4: groups are tested in turn until one passes", "", "those kept in step 4",
         "these, then all other windows of the first block"),
-    _stated("A1, A2, A3, A5, A6: cases, groups as wholes, primaries, purifying, fairness", "sections 4.4 and 4.5",
+    built("A1, A2, A3, A5, A6: cases, groups as wholes, primaries, purifying, fairness", "", "sections 4.4 and 4.5",
         "tests against a second program"),
     not_checkable("A7: formula 6", "", "its denominator is S_A/PPN_A, a fraction of a node; here whole nodes that the group holds"),
 )
@@ -321,4 +317,4 @@ CLAIMS: Final = (
 
 def claims(figures: Figures) -> list[Claim]:
     """Return the claims, each with what was measured."""
-    return Table(figures, NAMES).claims(CLAIMS)
+    return Table(figures, NAMES, samples=printed.SAMPLES).claims(CLAIMS)

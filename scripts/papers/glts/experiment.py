@@ -50,6 +50,7 @@ BASE: Final = "base"
 ORIGINAL: Final = "original"
 BY_DELAY: Final = "by-delay"
 ABSOLUTE: Final = "absolute-gain"
+OTHERS: Final = "others-alone"
 EXACT: Final = "exact"
 BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     EXACT: ("all slowdowns exactly", {}),
@@ -96,6 +97,8 @@ READINGS: Final[Mapping[str, Variant]] = {
         ["W1"],
         ("placement.max_slowdown=1",),
     ),
+    OTHERS: Variant("the fairness rule protects other jobs, not those of the group (step 6)", "members", [GLTS],
+        settings=("fairness.members=false",)),
     "resume-0": Variant("preemption costs nothing instead of 60 s a slice", "readings", [SSP, GLTS],
         scenario={"preemption": {"resume_s": 0.0}}),
 }
@@ -121,6 +124,7 @@ STAGES: Final = {
     "orders": SEEDS,
     "blocks": SEEDS,
     "more": SEEDS,  # seeds of the base
+    "members": SEEDS,
     "readings": FEW,
     "loads": FEW,
     "knowledge": FEW,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+SAMPLES: Final = 3  # random workloads, of which it prints the mean
 # Percent by which the relative response of GLTS at W1 is above that of others, by class.
 RELATIVE_RESPONSE: Final[Mapping[str, Mapping[str, float]]] = {
     "SSP": {"medium": -34.9, "long": -53.2, "all": -35.5},

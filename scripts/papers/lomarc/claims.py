@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
-from scripts.papers.claims import ALMOST, Band, Claim, Of, by_construction, in_print, not_checkable, quarter
+from scripts.papers.claims import ALMOST, Band, Claim, Of, built, in_print, not_checkable, quarter
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.funnel import SEARCH, SELECTED, STAGE_FIGURES
@@ -51,7 +51,6 @@ from scripts.papers.rows import (
 )
 from scripts.tables import number, percent
 
-from cosched_emulator.statistics.intervals import Verdict
 from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import Usage
@@ -323,8 +322,8 @@ def estimates(*, remainder: bool) -> list[tuple[float, float]]:
 
 def _model() -> Iterator[Claim]:
     most = max(LomarcModel(remainder=True).slowdown(1, _usage(0.5), other, _usage(0.5)) for other in range(2, 50))
-    yield _written("S1: largest slowdown of two jobs that fit into memory", number(most), "2")
-    yield _written("S2: the more different two jobs, the lower their slowdown", "a sum of minima", "lower")
+    yield built("S1: largest slowdown of two jobs that fit into memory", "", "2", number(most))
+    yield built("S2: the more different two jobs, the lower their slowdown", "", "lower", "a sum of minima")
     printed = [line[2:4] for line in TABLE_2]
     for remainder, name in ((True, "with the time in which neither competes"), (False, "as printed")):
         found = estimates(remainder=remainder)
@@ -355,11 +354,7 @@ def _print() -> Iterator[Claim]:
         )
 
 
-def _written(text: str, where: str, published: str = "as written") -> Claim:
-    return by_construction(Claim(text, "", published, where, 0, Verdict.YES))
-
-
 SETTLED: Final = (
-    *(_written(text, where) for text, where in (CONFIGURED, RULES)),
+    *(built(text, "", "as written", where) for text, where in (CONFIGURED, RULES)),
     *(not_checkable(text, "as written", reason) for text, reason in OPEN.items()),
 )

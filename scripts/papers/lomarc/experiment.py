@@ -89,12 +89,15 @@ _THREE: Final = (*_BOTH_ENDS, "L-FM")
 LENGTHS: Final = {"W1 M1": 0.82, "W2 M1": 0.84, "W3 M1": 0.94}
 PUBLISHED_LENGTH: Final = {workload: f"length of {workload[:2]}" for workload in LENGTHS}
 ONE_RISES: Final = "one rises"
+HEAD_JOINS: Final = "head joins"
 ORDERS: Final = ("fcfs", ONE_RISES, "no aging")  # variants with the same jobs in another order
 # In the order in which they are run.
 # fmt: off
 VARIANTS: Final[Mapping[str, Variant]] = {
     **{name: Variant(f"gaps between arrivals x {LENGTHS[workload]:g}", {"workload": {"gap_factor": LENGTHS[workload]}},
         workloads=(workload,), policies=_THREE) for workload, name in PUBLISHED_LENGTH.items()},
+    HEAD_JOINS: Variant("the first job of the queue alone joins running ones, as figure 1 has it", {}, ("matching.all_join=false",),
+        policies=("L-FM", "L-R"), seeds=SEEDS),
     "fcfs": Variant("first come, first served: classes count for nothing", {}, ("order=fcfs",), policies=_BOTH_ENDS),
     ONE_RISES: Variant("one job rises by a class in each mean wait, not every job that has waited for it", {},
         ("order=class-one-rises",), policies=_BOTH_ENDS),

@@ -17,9 +17,7 @@ from scripts.papers.claims import (
     Band,
     Claim,
     Of,
-    agreeing,
-    by_construction,
-    combined,
+    built,
     in_print,
     not_checkable,
     quarter,
@@ -30,9 +28,11 @@ from scripts.papers.rows import (
     Row,
     Steps,
     Table,
+    agreeing,
     block,
     cell,
     change,
+    combined,
     difference,
     every,
     near,
@@ -46,8 +46,6 @@ from scripts.papers.rua import published as printed
 from scripts.papers.rua.published import KILLED, PENALISED, PENALISED_P95, SLOWDOWN, SLOWDOWN_P95, WAIT, WAIT_P95
 from scripts.papers.rua.windows import change_of_windows, ratios
 from scripts.tables import NOTHING, number
-
-from cosched_emulator.statistics.intervals import Verdict
 
 ALL_SLOWDOWN_P95: Final = "all_bounded_slowdown_10s_p95"
 WEEK_P95: Final = "killed_week_p95"
@@ -73,11 +71,11 @@ MORE: Final = Band.above(1.0)
 FEWER: Final = Band.below(1.0)
 
 
-def like(figures: Figures, key: str, workload: str, policy: str) -> Verdict | None:
-    """Tell whether a figure over FF's is within a quarter of the published one; None where one of the two does not exist."""
+def like(figures: Figures, key: str, workload: str, policy: str) -> str:
+    """Tell whether a figure over FF's is within a quarter of the published one."""
     theirs = printed.published_ratio(key, workload, policy)
-    found = figures.ratio(key, Where(workload, policy), Where(workload, "FF"))
-    return None if theirs is None or found is None else quarter(theirs, Of.RATIO).verdict(found)
+    rows = [row("", ratio(key, policy, "FF"), near_ratio(theirs), work=workload)] if theirs is not None else []
+    return "".join(claim.word for claim in claims(figures, rows)) or NOTHING
 
 
 def _printed(one: str, other: str, key: str, usual: float | None = None) -> Any:
@@ -96,9 +94,8 @@ def _row(text: str, figure: Any, band: Any = None, told: Any = "", **each: Any) 
 
 def _less(ids: str, one: str, other: str, told: str = "less", **each: Any) -> Row:
     """Return the claim that one policy has less of a figure than another; ``LC`` of a variant is ``LC (none)``."""
-    cells = [
-        cell(name.partition(" (")[0], variant=name.partition(" (")[2].rstrip(")") or None) for name in (one, other)
-    ]
+    parts = [name.rstrip(")").partition(" (") for name in (one, other)]
+    cells = [cell(policy, variant=variant) if variant else cell(policy) for policy, _, variant in parts]
     return _row(f"{ids}: {one} / {other} below 1, {{key}}", ratio("{key}", *cells), LESS, told, **each)
 
 
@@ -294,7 +291,7 @@ _to_lc = _printed("FF", "LC", KILLED, TEXT_FACTOR)
 
 
 def _built(text: str, how: str = NOTHING, where: str = "", told: str = "in the text") -> Claim:
-    return by_construction(Claim(text, where, told, how, 0, Verdict.YES))
+    return built(text, where, told, how)
 
 
 # fmt: off
@@ -344,6 +341,26 @@ RULES: Final = (
     _built("R6: no search between choice and start", "tests compare each decision with a slow program of section 5"),
 )
 # fmt: on
+
+
+# The control: first fit with limits that are extended as LC's are. Where no factor is above RUA's lowest threshold, RUA is that.
+CONTROL: Final = (
+    _less("C32", "RUA", ex.FF_EXTENDS, "RUA's own part", key=BOTH),
+    _less("C32", ex.FF_EXTENDS, "FF", "longer limits alone", key=BOTH),
+)
+BY_DEMAND: Final = ("C25: ", "C30: ", "C32: ")
+
+
+def of_demand(figures: Figures, demand: str | None) -> list[Claim]:
+    """Return the claims that hang on what a high process demands, with the control: of the cells that have run; None: of the base."""
+    told = "2,000" if demand is None else f"{int(demand):,}"
+    found = []
+    rows = [each for each in CLAIMS if isinstance(each, Row) and each.text.startswith(BY_DEMAND)] if demand else []
+    for each in (*rows, *CONTROL):
+        works = [work for work in each.each["work"] if figures.seeds(Where(work, "RUA", demand))]
+        sweep = {**each.each, "work": works, "variant": [demand]}
+        found += claims(figures, [each._replace(at=f"{{work}}, {told} MB/s", each=sweep)])
+    return [claim for claim in found if claim.verdict is not None]
 
 
 def claims(figures: Figures, rows: Sequence[Any] = CLAIMS) -> list[Claim]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from scripts.papers.claims import VERDICTS, claims_table
@@ -10,7 +10,7 @@ from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.harm import harm_tables
 from scripts.papers.means import means_of, texts_of
 from scripts.papers.rua import experiment as ex
-from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, BOTH, NAMES, READINGS, RULES, claims, like
+from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, BOTH, NAMES, READINGS, RULES, claims, like, of_demand
 from scripts.papers.rua.experiment import BASE, LCT, MAIN, POLICIES, VARIANTS, WORKLOADS
 from scripts.papers.rua.published import (
     KILLED,
@@ -88,6 +88,9 @@ def report(found: Figures, size: Size) -> list[str]:
         "## Readings",
         "",
         *_readings(figures),
+        "## Demand",
+        "",
+        *_demands(figures),
         "## Saturation",
         "",
         *saturation_table(figures, [Where(workload, policy) for workload in WORKLOADS for policy in MAIN]),
@@ -99,7 +102,7 @@ def report(found: Figures, size: Size) -> list[str]:
         *_harm(figures),
         "## Experiments",
         "",
-        *_experiments(figures),
+        *_experiments(figures, {**{name: variant for name, (variant, _) in ex.DEMANDS.items()}, **VARIANTS}),
         "## Tables",
         "",
         "*Within a quarter*: whether a figure over FF's is within a quarter of the published one, at every value of the interval.",
@@ -125,6 +128,18 @@ def _readings(figures: Figures) -> list[str]:
         "",
         *claims_table(claims(figures, READINGS)),
         *combination_tables(figures),
+    ]
+
+
+def _demands(figures: WindowFigures) -> list[str]:
+    """Return what hangs on the demand of a high process."""
+    windows = {name: ex.windows_of(figures.found, name) for name in ex.DEMANDS}
+    runs = "; ".join(f"{int(name):,} MB/s {', '.join(map(str, found)) or 'none'}" for name, found in windows.items())
+    return [
+        "What a process of a *high* job demands: 2,000 MB/s elsewhere. The control is first fit with limits that are extended as LC's"
+        f" are. Windows that have run: {runs}.",
+        "",
+        *claims_table([claim for name in (None, *ex.DEMANDS) for claim in of_demand(figures, name)]),
     ]
 
 
@@ -166,7 +181,7 @@ def figure_table(figures: Figures, key: str) -> list[str]:
         ratios = [interval_text(figures.ratio(key, where, base)) for where in cells[1:]]
         lines.append(table_row(("", "measured / FF"), ["1", *ratios]))
         if printed:
-            verdicts = [NOTHING, *(str(like(figures, key, workload, name) or NOTHING) for name in [*POLICIES][1:])]
+            verdicts = [NOTHING, *(like(figures, key, workload, name) for name in [*POLICIES][1:])]
             lines.append(table_row(("", "within a quarter"), verdicts))
     return [*lines, ""]
 
@@ -195,14 +210,14 @@ def _harm(figures: Figures) -> list[str]:
     return lines if any(line.startswith(("| CTC", "| BLUE")) for line in lines) else ["Not run yet.", ""]
 
 
-def _experiments(figures: Figures) -> list[str]:
+def _experiments(figures: Figures, variants: Mapping[str, ex.Variant]) -> list[str]:
     """Return the experiments, beside the base runs."""
-    lines = texts_of({name: variant.text for name, variant in VARIANTS.items()})
+    lines = texts_of({name: variant.text for name, variant in variants.items()})
     lines += ["", *table_head(("", "", "", "seeds"), [title for title, _ in SHOWN.values()])]
     for workload in WORKLOADS:
         rows = [
             _row(figures, name, Where(workload, policy, name))
-            for name, variant in VARIANTS.items()
+            for name, variant in variants.items()
             for policy in variant.policies
             if figures.seeds(Where(workload, policy, name))
         ]

@@ -54,14 +54,14 @@ class WindowFigures(Figures):
 
     def __init__(self, found: Figures) -> None:
         super().__init__([], {})
-        self._found = found
+        self.found = found
 
     def series(self, where: Where) -> SeedRows | None:
         """Return the rows of some cells, of all windows unless the workload names one; None where none has run."""
-        exact = self._found.series(where)
+        exact = self.found.series(where)
         if exact is not None:
             return exact
-        parts = [self._found.series(where._replace(workload=in_window(where.workload, window))) for window in WINDOWS]
+        parts = [self.found.series(where._replace(workload=in_window(where.workload, window))) for window in WINDOWS]
         rows = [row for part in parts if part is not None for row in part.rows]
         return WindowRows({"workload": where.workload, "policy": where.policy}, tuple(rows)) if rows else None
 

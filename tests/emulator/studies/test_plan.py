@@ -12,7 +12,7 @@ from tests.emulator.studies.experiments import SHARED, SMALL, TWO_POLICIES, toml
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.studies.axes import AXES
-from cosched_emulator.studies.cells import Cell, Plan, make_plan
+from cosched_emulator.studies.cells import CHANGED, Cell, Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_plugin.common.errors import UsageError
 
@@ -103,6 +103,18 @@ def test_the_same_run_has_the_same_key_whatever_it_is_called(tmp_path: Path) -> 
     assert renamed == plan_of(policies=["easy"]).cells[0].key
     assert renamed != plan_of(policies=["sjbf"]).cells[0].key
     assert renamed != plan_of(seeds=[2]).cells[0].key
+
+
+def test_a_release_repeats_no_run_and_a_changed_policy_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def keys() -> list[str]:
+        return [cell.key for cell in plan_of(policies=["easy", "sjbf"]).cells]
+
+    before = keys()
+    monkeypatch.setattr("cosched_emulator.results.files.run_folder.own_version", lambda: "9.9")
+    assert keys() == before
+    monkeypatch.setitem(CHANGED, "easy", 1)
+    assert keys()[0] != before[0]
+    assert keys()[1] == before[1]
 
 
 def test_programs_count_by_content_and_the_place_of_measured_rates_not_at_all(tmp_path: Path) -> None:

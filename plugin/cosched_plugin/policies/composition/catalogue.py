@@ -373,31 +373,35 @@ _MATCHING: Final = {
     ),
     "weak_load": number(0, 1, "no match while the queue asks for no more than the free nodes less this share"),
 }
+_JOINING: Final = {
+    **_MATCHING,
+    "all_join": flag("every pending job may join running ones; else the first of the queue alone"),
+}
 _LOOKAHEAD: Final = ("lomarc.lookahead:Lookahead",)
 MATCHINGS: Final[Mapping[str, Entry]] = {
     "none": Entry("planning.neutral:NoMatching", "every job alone"),
     "always": Entry("lomarc.lookahead:Always", "a job and the next in the queue, whatever they are"),
     "adjacent": Entry("lomarc.lookahead:Adjacent", "a job and the next in the queue, if they match", _MATCHING),
     "first": Entry(
-        "lomarc.lookahead:first_match", "the first match in the queue, or among running jobs", _MATCHING, _LOOKAHEAD
+        "lomarc.lookahead:first_match", "the first match in the queue, or among running jobs", _JOINING, _LOOKAHEAD
     ),
     "u1": Entry(
         "lomarc.lookahead:by_shared_time_gain",
         "the match with the highest utilisation gain, over the time that is shared",
-        _MATCHING,
+        _JOINING,
         _LOOKAHEAD,
     ),
     "u2": Entry(
         "lomarc.lookahead:by_timeless_gain",
         "the match with the highest utilisation gain, whatever the run times",
-        _MATCHING,
+        _JOINING,
         _LOOKAHEAD,
     ),
     "response": Entry(
         "lomarc.lookahead:by_response",
         "the match with the best impact on response times",
         {
-            **_MATCHING,
+            **_JOINING,
             "future": one_of(
                 "lomarc.lookahead:FUTURES", "expected arrivals that count: medium and long ones, all, or none"
             ),
@@ -485,6 +489,7 @@ FAIRNESS: Final[Mapping[str, Entry]] = {
         {
             "factor": number(0.01, 1e6, "slack factor"),
             "adjust": number(0.01, 100, "part of the simulated response that is expected"),
+            "members": flag("the jobs of a group are held to it, too"),
         },
     ),
 }

@@ -263,16 +263,24 @@ class Lookahead(RemembersStarts, api.Matching):
     """Co-location by a heuristic: the first match, or the one with the highest profit above 0.
 
     ``cpu``: hyperthreaded, or standard (time-shared: cpu-bound with disk-bound only). ``weak_load``: no job is matched while the queue
-    asks for no more than the free nodes less this share.
+    asks for no more than the free nodes less this share. ``all_join``: every pending job may join running ones; figure 1 of the paper
+    has the first of the queue alone do so, and others be backfilled "onto free nodes".
     """
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.PAIR_BELIEF})
     protocol_features: ClassVar[api.Needs] = api.PAIRING
 
     def __init__(
-        self, heuristic: Heuristic, *, max_slowdown: float = 1.6, cpu: str = HYPERTHREADED, weak_load: float = 0.2
+        self,
+        heuristic: Heuristic,
+        *,
+        max_slowdown: float = 1.6,
+        cpu: str = HYPERTHREADED,
+        weak_load: float = 0.2,
+        all_join: bool = True,
     ) -> None:
         self._heuristic = heuristic
+        self._all_join = all_join
         self._monitor = api.PairMonitor(max_slowdown)
         self._rules = Rules(max_slowdown, cpu == STANDARD)
         self._weak_load = weak_load
@@ -336,12 +344,14 @@ class Lookahead(RemembersStarts, api.Matching):
 
     def join_candidates(self, context: api.Context, gate: api.Gatekeeper = api.UNRESERVED) -> Collection[int]:
         """Return the pending jobs that would gain by joining a running one, without those that ``gate`` surely refuses."""
+        if not self._all_join:
+            return ()
         return self._rank_all(context.pending, context.view, gate)
 
     def join(self, job: api.JobSpec, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return a seat on the nodes of the best host that is admitted."""
         view, pending = context.view, context.pending
-        # Figure 1, `find_match_among_running`. There only the first job of the queue joins running ones; here every pending job may.
+        # Figure 1, `find_match_among_running`.
         for host, slowdown, profit in self._rank_for(job, pending, view):
             if not view.work.pay(api.prices.RANKED_PAIR):
                 return None
