@@ -219,7 +219,10 @@ def test_verdicts_need_the_whole_interval() -> None:
     assert [claim.row.split(" | ")[-1] for claim in rows] == ["yes |", "not shown |", "**no** |", "not run |"]
     assert [claim.row.split(" | ")[-2] for claim in rows] == ["-", "15", "-", "-"]  # seeds that would decide
     assert claim_near("c", near(-48.0), mean_interval([-48.0])).verdict == Verdict.NOT_SHOWN  # one seed
-    assert rows[0].row == "| - | c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | -50.48 to -45.52 | 3 | 0.00076 | - | yes |"
+    assert (
+        rows[0].row
+        == "| - | c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | -50.48 to -45.52 | 3 | 0.00076 | - | yes |"
+    )
     assert all_of([Verdict.YES, Verdict.YES]) == Verdict.YES
     assert all_of([Verdict.YES, Verdict.NOT_SHOWN]) == Verdict.NOT_SHOWN
     assert all_of([Verdict.NO, Verdict.NOT_SHOWN]) == Verdict.NO
@@ -355,9 +358,11 @@ def test_report_of_lomarc(lomarc_plan: Plan) -> None:
     assert lines[0].startswith("50 jobs on 128 nodes.")
     for row in (
         "| C4 | AC is worse than PSS, mean response: PSS / AC | W1 M1 | this order | 467 / 653 | - | 3 | <1e-06 | - | yes |",
-        "| C6 | against PSS, L-R, mean response, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | -55.00 | 3 | <1e-06 | - | yes |",
+        "| C6 | against PSS, L-R, mean response, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0)"
+        " | -55.00 | 3 | <1e-06 | - | yes |",
         "| C7 | against PSS, L-R, RBR, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | -55.00 | 3 | <1e-06 | - | yes |",
-        "| C21 | against PSS, L-R, makespan, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | -55.00 | 3 | <1e-06 | - | **no** |",
+        "| C21 | against PSS, L-R, makespan, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0)"
+        " | -55.00 | 3 | <1e-06 | - | **no** |",
         "| C32 | table 5, slowdown, L-R, within 12.75 to 21.25 | W3 M1 | 17 | 10 (10 to 10) | 10 | 3 | <1e-06 | - | **no** |",
     ):
         assert row in lines
