@@ -9,10 +9,13 @@ stands there, also for the printed reference.
 from __future__ import annotations
 
 import math
+import sys
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
+from inspect import get_annotations
+from types import ModuleType, SimpleNamespace
 from typing import Annotated, Any, Final, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
@@ -71,42 +74,82 @@ def check_bounds(section: Any, path: str = "") -> None:
     """Raise ConfigurationError for the first setting of a section, or of a section in it, that is out of its bounds.
 
     The annotation of a field holds its bounds, as in ``Annotated[float, between(0, 1)]``. Each item of a tuple must be
-    within them; None always is.
+    within them; None and defaults always are.
     """
-    for name, _, bounds in marked(type(section), (Range, Choice)):
-        place = f"{path}.{name}" if path else name
-        value = getattr(section, name)
-        for index, item in enumerate(value if isinstance(value, tuple) else (value,)):
-            if is_dataclass(item):
-                check_bounds(item, f"{place}[{index}]" if isinstance(value, tuple) else place)
-            elif item is not None:
-                for bound in bounds:
-                    bound.check(item, place)
+    for item, value in changed(section):
+        place = f"{path}.{item.name}" if path else item.name
+        for index, part in enumerate(value if isinstance(value, tuple) else (value,)):
+            if is_dataclass(part):
+                check_bounds(part, f"{place}[{index}]" if isinstance(value, tuple) else place)
+            elif part is not None:
+                for bound in marks_of(type(section), item.name, (Range, Choice)):
+                    bound.check(part, place)
+
+
+def changed(section: Any) -> Iterator[tuple[Field[Any], Any]]:
+    """Yield each field of a section that does not have its default, with its value."""
+    for item in fields(section):
+        value = getattr(section, item.name)
+        if value is not item.default and value != (
+            item.default if item.default_factory is MISSING else item.default_factory()
+        ):
+            yield item, value
+
+
+class _Loading(dict[str, Any]):
+    """The names of a module, with those that it loads when they are asked for (PEP 562)."""
+
+    def __init__(self, module: ModuleType) -> None:
+        super().__init__()
+        self._module = module
+
+    def __missing__(self, name: str) -> Any:
+        try:
+            return getattr(self._module, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+
+def annotation_of(kind: Any, name: str) -> tuple[str, ModuleType]:
+    """Return the annotation of a field as it is written, and the module in which it is."""
+    base = next(base for base in kind.__mro__ if name in get_annotations(base))
+    return get_annotations(base)[name], sys.modules[base.__module__]
+
+
+# A run evaluates the annotations of what it changes alone: those of all settings take as long as a thousand jobs.
+@cache
+def _hint_of(kind: Any, name: str) -> Any:
+    text, module = annotation_of(kind, name)
+    alone = SimpleNamespace(__annotations__={name: text})
+    return typing.get_type_hints(alone, vars(module), _Loading(module), include_extras=True)[name]
+
+
+def types_of(kind: type) -> dict[str, Any]:
+    """Return the types of all fields, without their marks."""
+    return typing.get_type_hints(kind, localns=_Loading(sys.modules[kind.__module__]))
 
 
 @cache
-def _marked(kind: Any, sort: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
-    """Return the name of each field of a section, its default, and what stands beside its types: the marks of a ``sort``."""
-    return [
-        (name, default, tuple([mark for mark in marks if isinstance(mark, sort)]))
-        for name, default, marks in _all(kind)
-    ]
+def _marks_of(kind: Any, name: str, sort: Any) -> tuple[Any, ...]:
+    return tuple([mark for mark in marks_in(hint_of(kind, name)) if isinstance(mark, sort)])
 
 
-@cache
-def _all(kind: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return [(item.name, item.default, tuple(_marks(hints[item.name]))) for item in fields(kind)]
+# Typed so, as a class is not Hashable for mypy
+hint_of: Final[Callable[[Any, str], Any]] = _hint_of  # the type of a field, with its marks
+marks_of: Final[Callable[[Any, str, Any], tuple[Any, ...]]] = _marks_of  # what stands beside it: the marks of a sort
 
 
-marked: Final[Callable[[Any, Any], list[tuple[str, Any, tuple[Any, ...]]]]] = _marked  # mypy: a class is not Hashable
+def marked(kind: Any, sort: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    """Return the name of each field of a section, its default, and its marks of a ``sort``."""
+    return [(item.name, item.default, marks_of(kind, item.name, sort)) for item in fields(kind)]
 
 
-def _marks(hint: Any) -> Iterator[Any]:
+def marks_in(hint: Any) -> Iterator[Any]:
+    """Yield what stands beside the types in a type."""
     for mark in getattr(hint, "__metadata__", ()):
         yield from mark if isinstance(mark, tuple) else (mark,)
     for part in typing.get_args(hint):
-        yield from _marks(part)
+        yield from marks_in(part)
 
 
 def _text(number: float) -> str:

@@ -8,12 +8,16 @@ nodes of a run decide has its test in `run.policy_warnings`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.bounds import marked
+from cosched_emulator.bounds import annotation_of, changed, marks_in, marks_of
 from cosched_emulator.offered import CONTENTION, NAS_PREFIX
+
+_WORDS: Final = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,13 +43,11 @@ class Later:
 
 
 class Setting(NamedTuple):
-    """A setting of a scenario with marks of one sort, and its value there."""
+    """A setting of a scenario, and its value there."""
 
     section: str  # empty: none
     key: str
     value: Any
-    changed: bool  # it is not the default
-    marks: tuple[Any, ...]  # the needs of its section, then its own
 
     @property
     def path(self) -> str:
@@ -53,36 +55,45 @@ class Setting(NamedTuple):
         return f"{self.section}.{self.key}" if self.section else self.key
 
 
-def _settings_of(scenario: Any, sort: type[Needs | Later]) -> Iterator[Setting]:
-    """Yield the settings with such marks, section by section; a section that is not given is itself a setting."""
-    for name, usual, shared in marked(type(scenario), sort):
-        value = getattr(scenario, name)
-        if not is_dataclass(value):
-            yield Setting("", name, value, value != usual, shared)
-            continue
-        of_all = shared if sort is Needs else ()
-        for key, default, own in marked(type(value), sort):
-            if of_all or own:
-                held = getattr(value, key)
-                yield Setting(name, key, held, held != default, of_all + own)
-
-
 def unmet(scenario: Any, met: Callable[[Needs], bool]) -> Iterator[tuple[Setting, Needs]]:
     """Yield each changed setting that has no effect, with the first of its needs that is not ``met``."""
-    for setting in _settings_of(scenario, Needs):
-        lacks = next((need for need in setting.marks if not met(need)), None) if setting.changed else None
-        if lacks is not None:
-            yield setting, lacks
+    for item, value in changed(scenario):
+        kind, inside = type(value), is_dataclass(value)
+        shared = marks_of(type(scenario), item.name, Needs)
+        for own, held in changed(value) if inside else [(item, value)]:
+            marks = shared + marks_of(kind, own.name, Needs) if inside else shared
+            lacks = next((need for need in marks if not met(need)), None)
+            if lacks is not None:
+                yield Setting(item.name if inside else "", own.name, held), lacks
 
 
 def unrecorded(scenario: Any) -> Iterator[Setting]:
     """Yield each setting that the record of a run does not have."""
-    for setting in _settings_of(scenario, Later):
-        for later in setting.marks:
-            there = any(value_at(scenario, path) for path in later.beside) if later.beside else setting.changed
-            if not there:
-                yield setting
-                break
+    for item in fields(scenario):
+        value = getattr(scenario, item.name)
+        inside = is_dataclass(value)
+        holder = value if inside else scenario
+        for own in fields(holder) if inside else [item]:
+            marks = later_of(type(holder), own.name)
+            held = getattr(holder, own.name)
+            if not all(
+                any(value_at(scenario, path) for path in mark.beside) if mark.beside else held != own.default
+                for mark in marks
+            ):
+                yield Setting(item.name if inside else "", own.name, held)
+
+
+@cache
+def _later(kind: Any, name: str) -> tuple[Later, ...]:
+    """Return the marks of a field that came later: those of the types that its annotation names, or its own, which are evaluated."""
+    text, module = annotation_of(kind, name)
+    words = set(_WORDS.findall(text))
+    if Later.__name__ in words:
+        return tuple(marks_of(kind, name, Later))
+    return tuple([mark for word in words for mark in marks_in(vars(module).get(word)) if isinstance(mark, Later)])
+
+
+later_of: Final[Callable[[Any, str], tuple[Later, ...]]] = _later  # mypy: a class is not Hashable
 
 
 def value_at(scenario: Any, path: str) -> Any:

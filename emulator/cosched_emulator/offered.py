@@ -25,6 +25,7 @@ USAGE_KNOWLEDGE: Final = (*KNOWLEDGE, "shuffled", "inverted")
 LIMITS: Final = ("estimate", "none")
 LOAD_METHODS: Final = ("gaps", "users")
 MEMORY_TOLD: Final = ("aware", "unaware")
+NODE_FAULTS: Final = ("fail", "return", "slow", "normal")  # in the order of one instant
 NODE_KINDS: Final = ("fluid", "exact", "windows")
 SELF_SLOWDOWNS: Final = ("table4",)
 
@@ -45,6 +46,19 @@ SEED: Final = 1
 SHAPE: Final = "single"
 STDIN: Final = "-"  # as the name of a log
 WAIT_S: Final = 60.0
+
+# What processes of jobs do, and the columns of a side file that it reads: `workload.side_files.job_programs`.
+PROGRAMS: Final = {
+    "fine": ("cpu_share", "jitter"),
+    "uniform": ("jitter",),
+    "qcrd": ("jitter",),
+    "qcrd-even": ("jitter",),
+    "compute": ("null_statements", "iterations", "jitter"),
+    "io": ("files", "iterations"),
+}
+OF_NAS_PROGRAMS: Final = ("iterations", "jitter", "grain")  # the same of a program ``nas:...``
+LEAST_GRAIN: Final = 0.1  # the range in which jobs were measured to take their time alone
+MOST_GRAIN: Final = 10.0
 
 # How the scheduler is reached: `run.coupling` makes each.
 LINKS: Final = ("direct", "loopback", "zmq")

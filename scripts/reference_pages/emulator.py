@@ -13,7 +13,7 @@ from typing import Any, Final
 from scripts.reference_pages.policies import code, table
 from scripts.tables import NOTHING
 
-from cosched_emulator.bounds import Choice, Range, marked
+from cosched_emulator.bounds import Choice, Range, marked, types_of
 from cosched_emulator.cli.scenario_options import PLACES
 from cosched_emulator.live.watched import REASONS
 from cosched_emulator.needs import Needs
@@ -29,9 +29,9 @@ from cosched_emulator.results.files.run_files import (
     SUSPENSION_COLUMNS,
 )
 from cosched_emulator.scenario.difficult_manager import ManagerSection
-from cosched_emulator.scenario.faults import FaultsSection
+from cosched_emulator.scenario.fault_sections import FaultsSection
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.scenario.sections import TimeSharingSection
+from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_emulator.studies.axes import AXES
 from cosched_emulator.workload.swf.swf_reader import SwfOptions
 
@@ -51,7 +51,7 @@ def scenario_page() -> Iterator[str]:
     yield ""
     yield "[Scenarios](../scenarios.md) explains what they are for. A key without a default is left out of a run that does not set it."
     yield ""
-    hints = typing.get_type_hints(Scenario)
+    hints = types_of(Scenario)
     sections: dict[str, type] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}  # type: ignore[misc]
     sections["time_sharing"] = TimeSharingSection
     sections["faults"] = FaultsSection
@@ -129,7 +129,7 @@ def studies_page() -> Iterator[str]:
 def _tables_in(kind: type) -> dict[str, tuple[type, bool]]:
     """Return the keys of a section that are tables with keys of their own, or lists of them."""
     found = {}
-    for name, hint in typing.get_type_hints(kind).items():
+    for name, hint in types_of(kind).items():
         inside = [part for part in (hint, *typing.get_args(hint)) if is_dataclass(part) and isinstance(part, type)]
         if inside:
             found[name] = (inside[0], typing.get_origin(hint) is tuple)
@@ -139,7 +139,7 @@ def _tables_in(kind: type) -> dict[str, tuple[type, bool]]:
 def _section(title: str, section: str, kind: type, items: Iterable[Field[Any]]) -> Iterator[str]:
     yield from (f"## {title}", "")
     options = {place: "--" + option.replace("_", "-") for option, place in PLACES.items()} | OTHER_OPTIONS
-    hints = typing.get_type_hints(kind)
+    hints = types_of(kind)
     yield from table(
         ("key", "option", "accepts", "default", "no effect", "meaning"),
         (

@@ -29,7 +29,7 @@ from cosched_emulator.errors import ConfigurationError, InputError, LinkError
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
+from cosched_emulator.scenario.fault_sections import FaultEntry, FaultsSection
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, WARNING, Workload, WorkloadJob

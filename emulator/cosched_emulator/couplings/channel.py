@@ -10,7 +10,7 @@ from typing import Final
 
 import zmq
 
-from cosched_emulator.scenario.faults import MessageFaultsSection
+from cosched_emulator.scenario.fault_sections import MessageFaultsSection
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.common.sockets import receive_frames, send_frames
 

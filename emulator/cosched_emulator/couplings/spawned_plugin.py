@@ -19,7 +19,8 @@ from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import LinkError
-from cosched_emulator.scenario.faults import USUAL_BATCHES, PluginFaultsSection
+from cosched_emulator.scenario.fault_sections import PluginFaultsSection
+from cosched_emulator.scenario.faults import USUAL_BATCHES
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.common.deadline import PLACE_SIGNAL
 from cosched_plugin.protocol.endpoint import MAX_IPC_PATH_BYTES

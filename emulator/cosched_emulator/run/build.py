@@ -18,8 +18,7 @@ from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.difficult_manager import NO_LAGS
 from cosched_emulator.scenario.hardware import FactsOfJobs, truth_of
-from cosched_emulator.scenario.limits import Binding
-from cosched_emulator.scenario.site_tables import named_by_others
+from cosched_emulator.scenario.limits import Binding, named_by_others
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.composition import composition_named
@@ -28,7 +27,7 @@ from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, round_up_us
 from cosched_plugin.common.allocation import Machine, ResumeCosts
 
 if TYPE_CHECKING:
-    from cosched_emulator.scenario.sections import TimeSharingSection
+    from cosched_emulator.scenario.time_sharing import TimeSharingSection
 
 Value = TypeVar("Value")
 

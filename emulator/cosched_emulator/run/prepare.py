@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.scenario.co_runs import jobs_without_ratios
-from cosched_emulator.scenario.difficult_manager import Lags, OwnPlan, build_lags, build_own_plan, names_no_job
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
-from cosched_emulator.scenario.limits import NO_RULES, Rules
+from cosched_emulator.scenario.limits import NO_RULES, Rules, binds
 from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of, of_file
 from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_reservations, build_script
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.sections import ClusterSection
-from cosched_emulator.scenario.site_tables import binds, build_rules, unknown_partitions
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Same, check_span, columns_of
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import Amounts, Belief, NodeClass
+
+if TYPE_CHECKING:
+    from cosched_emulator.scenario.difficult_manager import Lags, OwnPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +78,12 @@ def prepare(scenario: Scenario) -> Prepared:
         if workload.jobs and scenario.workload.nas is None:
             workload = with_odd_lengths(workload, scenario.time_sharing, scenario.seed)
     workload = _with_warnings(replace(scenario, cluster=described), nodes, workload)
-    lags = build_lags(scenario.manager, scenario.seed)
-    if lags is not None and scenario.clock.mode == "virtual" and names_no_job(lags, workload):
-        text = f"{WARNING}manager.lags: the file names none of the {len(workload.jobs)} jobs"
-        workload = workload._replace(notes=(*workload.notes, text))
+    lags, own, notes = _difficult(scenario, workload)
     without = jobs_without_ratios(hardware.pairs, workload)
     count = sum(item.nodes for item in nodes)
-    rules = build_rules(scenario.partitions, scenario.accounts, scenario.limits, count)
-    rules = rules._replace(reservations=build_reservations(scenario, count))
-    more = [note for note in (without, unknown_partitions(workload, rules)) if note is not None]
-    workload = workload._replace(notes=(*workload.notes, *more))
+    rules, unknown = _rules(scenario, workload, count)
+    more = [note for note in (without, unknown) if note is not None]
+    workload = workload._replace(notes=(*workload.notes, *notes, *more))
     return Prepared(
         scenario,
         nodes,
@@ -100,10 +98,33 @@ def prepare(scenario: Scenario) -> Prepared:
         licences,
         power,
         lags,
-        build_own_plan(scenario.manager, scenario.seed),
+        own,
         rules,
         rules != NO_RULES or binds(workload),
     )
+
+
+def _difficult(scenario: Scenario, workload: Workload) -> tuple[Lags | None, OwnPlan | None, list[str]]:
+    """Return the lags of the manager, what it does by itself, and warnings about them."""
+    if scenario.manager is None:
+        return None, None, []
+    from cosched_emulator.scenario import difficult_manager as manager  # noqa: PLC0415 - few scenarios have one
+
+    lags = manager.build_lags(scenario.manager, scenario.seed)
+    idle = lags is not None and scenario.clock.mode == "virtual" and manager.names_no_job(lags, workload)
+    text = f"{WARNING}manager.lags: the file names none of the {len(workload.jobs)} jobs"
+    return lags, manager.build_own_plan(scenario.manager, scenario.seed), [text] * idle
+
+
+def _rules(scenario: Scenario, workload: Workload, nodes: int) -> tuple[Rules, str | None]:
+    """Return the tables of a site, and a warning about jobs that name none of its partitions."""
+    reservations = build_reservations(scenario, nodes)
+    if not (scenario.partitions or scenario.accounts or scenario.limits):
+        return NO_RULES._replace(reservations=reservations), None
+    from cosched_emulator.scenario.site_tables import build_rules, unknown_partitions  # noqa: PLC0415 - few scenarios have these
+
+    rules = build_rules(scenario.partitions, scenario.accounts, scenario.limits, nodes)
+    return rules._replace(reservations=reservations), unknown_partitions(workload, rules)
 
 
 def _nodes_and_workload(scenario: Scenario) -> tuple[BuiltMachine, Workload]:

@@ -13,8 +13,7 @@ from typing import Any, Final
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.replay_figures import Schedule
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.scenario.limits import NO_RULES
-from cosched_emulator.scenario.site_tables import binds
+from cosched_emulator.scenario.limits import NO_RULES, binds
 from cosched_emulator.workload.jobs_in_columns import Same, columns_of
 from cosched_emulator.workload.side_files.annotations import RAN_ON, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import JobKey

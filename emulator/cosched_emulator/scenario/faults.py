@@ -1,4 +1,4 @@
-"""A fault plan: the planned faults and their times; `fault_plan` makes it from the table ``[faults]`` of a scenario.
+"""A fault plan: the planned faults and their times; `planned_events` makes it from the table ``[faults]`` of a scenario.
 
 All times are microseconds of emulated time since the manager's zero. Every random draw is keyed by the plan's seed and by its
 purpose, so the same plan gives the same faults, also after a restart of the manager.
@@ -10,28 +10,18 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from cosched_emulator.bounds import (
-    LONGEST_S,
-    SECONDS,
-    AtLeastOne,
-    Choice,
-    FaultSpan,
-    Instant,
-    Range,
-    Share,
-    Slowdown,
-    between,
-)
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.needs import absent, given
+from cosched_emulator.offered import NODE_FAULTS
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.limits import INT64_MAX
 
+if TYPE_CHECKING:
+    from cosched_emulator.scenario.fault_sections import MessageFaultsSection, PluginFaultsSection
+
 FaultKind: TypeAlias = Literal["fail", "return", "slow", "normal"]
-PluginFaultCount: TypeAlias = Annotated[int, between(0, 100_000, "a whole number")]
-KINDS: Final[tuple[FaultKind, ...]] = ("fail", "return", "slow", "normal")  # in the order of one instant
+KINDS: Final[tuple[FaultKind, ...]] = NODE_FAULTS
 USUAL_BATCHES: Final = 1_000  # range of batches for a plugin's faults if the number of jobs is unknown
 
 _LISTED: Final = -1  # in place of an alternation: a fault that the plan lists
@@ -142,103 +132,3 @@ class Faults:
         ):
             if planned and not can_be:
                 raise ConfigurationError(f"faults.{key}", f"{wanted}, or no such faults", "none")
-
-
-# The sections of a fault plan, the table ``[faults]`` of a scenario.
-
-
-@dataclass(frozen=True, slots=True)
-class NodeFaultsSection:
-    """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
-
-    mean_up_s: Annotated[
-        FaultSpan, "mean time for which a node works; every time is drawn by itself, distributed exponentially"
-    ]
-    mean_down_s: Annotated[FaultSpan, "mean time for which it has failed"]
-    share: Annotated[Share, "share of the nodes that ever fail, drawn"] = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class SlowFaultsSection:
-    """Nodes that are slow for a time, repeatedly, after exponentially distributed times."""
-
-    mean_normal_s: Annotated[FaultSpan, "mean time for which a node runs at full speed"]
-    mean_slow_s: Annotated[FaultSpan, "mean time for which it is slow"]
-    slowdown: Annotated[Slowdown, "how many times as long everything takes there meanwhile, 1 to 1000"]
-    share: Annotated[Share, "share of the nodes that are ever slow, drawn"] = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class FaultEntry:
-    """One fault of one node at a given time: it fails, returns, becomes slow or is normal again."""
-
-    at_s: Annotated[Instant, "when"]
-    do: Annotated[str, Choice(KINDS), "`fail`, `return`, `slow` or `normal`"]
-    node: Annotated[int, "which node, from 0"]
-    slowdown: Annotated[Slowdown | None, "with `slow`, and only there: how many times as long"] = None
-
-
-@dataclass(frozen=True, slots=True)
-class MessageFaultsSection:
-    """The faults of messages between manager and scheduler: probabilities, for each message in each direction."""
-
-    drop: Annotated[Share, "probability that a message is lost"] = 0.0
-    duplicate: Annotated[Share, "that it arrives twice; the other one may be late"] = 0.0
-    delay: Annotated[Share, "that it is late"] = 0.0
-    delay_s: Annotated[float, between(0, 60, SECONDS), "by how many real seconds at most, up to 60; drawn evenly"] = 0.1
-    reorder: Annotated[
-        Share,
-        "that it arrives after the next one in its direction, or 0.05 real seconds later if there is none by then",
-    ] = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class PluginFaultsSection:
-    """The faults of the scheduler's process."""
-
-    kills: Annotated[
-        PluginFaultCount, "how many times the scheduler's process is killed (SIGKILL) and another one started"
-    ] = 0
-    stalls: Annotated[PluginFaultCount, "how many times it is stopped (SIGSTOP) and continues later"] = 0
-    stall_s: Annotated[float, between(0, 3_600, SECONDS), "after how many real seconds, up to 3600"] = 1.0
-    batches: Annotated[
-        AtLeastOne | None, "kills and stalls fall among the first N batches; default: as many as there are jobs"
-    ] = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClockFault:
-    """One jump of the clock of a live manager, forwards or (below 0) backwards."""
-
-    at_s: Annotated[Instant, "when"]
-    jump_s: Annotated[
-        float,
-        Range(f"{SECONDS} other than 0", -LONGEST_S, LONGEST_S, excluded=0),
-        "how far the clock jumps, in emulated seconds; below 0: back",
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class DiskFault:
-    """A time in which the disk of the database is full."""
-
-    at_s: Annotated[Instant, "from when"]
-    for_s: Annotated[FaultSpan, "for how long the database cannot grow"]
-
-
-@dataclass(frozen=True, slots=True)
-class FaultsSection:
-    """A fault plan: the planned faults and their times."""
-
-    seed: Annotated[
-        int | None,
-        given("faults.nodes", "faults.slow", "faults.messages", "faults.plugin"),
-        "seed of all draws of the plan; where not given, the scenario's",
-    ] = None
-    nodes: NodeFaultsSection | None = None
-    slow: Annotated[SlowFaultsSection | None, absent("time_sharing", refused=True)] = None
-    at: tuple[FaultEntry, ...] = ()
-    messages: MessageFaultsSection | None = None
-    plugin: PluginFaultsSection | None = None
-    clock: tuple[ClockFault, ...] = ()
-    disk: tuple[DiskFault, ...] = ()

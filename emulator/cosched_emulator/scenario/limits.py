@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of
 from cosched_hwmodel.units import SECOND_US, NodeSet
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.common.limits import Limit, Limited, accounts_above
+from cosched_plugin.common.slurm_notation import ranges_of
 from cosched_plugin.protocol.messages import JobSpec, NodeClass
 
 NodeRanges: TypeAlias = tuple[tuple[int, int], ...]  # (first, count); none: all nodes
@@ -55,6 +58,31 @@ class Rules(NamedTuple):
 
 
 NO_RULES: Final = Rules()
+
+
+def nodes_of(text: str | None, nodes: int, path: str) -> NodeRanges:
+    """Return the ranges of a text; None: all nodes. Raises ConfigurationError."""
+    try:
+        ranges = () if text is None else ranges_of(text)
+    except ValueError as error:
+        raise ConfigurationError(path, str(error), repr(text)) from None
+    if any(first + count > nodes for first, count in ranges):
+        raise ConfigurationError(path, f"nodes from 0 to {nodes - 1}", repr(text))
+    return ranges
+
+
+def binds(workload: Workload) -> bool:
+    """Return whether any job of a workload waits for anything but the scheduler."""
+    jobs = columns_of(workload.jobs)
+    return jobs.knows(jobs.cancel_us) or any(jobs.says(name) for name in ("after", "delay_us", "at_once"))
+
+
+def named_by_others(jobs: Jobs) -> frozenset[int]:
+    """Return the jobs that others wait for."""
+    return (
+        frozenset({job for after in jobs.each(jobs.after) for _, job in after}) if jobs.says("after") else frozenset()
+    )
+
 
 # The group of a job under a limit: its number, and the user or account that is counted separately.
 Group: TypeAlias = tuple[int, str]

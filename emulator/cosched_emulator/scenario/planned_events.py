@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.faults import (
-    Alternation,
-    ClockJump,
-    DiskFull,
-    FaultEntry,
-    FaultKind,
-    Faults,
-    FaultsSection,
-    NodeFault,
-    NodeFaultsSection,
-    SlowFaultsSection,
-)
-from cosched_emulator.scenario.limits import NodeRanges, Reservation
+from cosched_emulator.scenario.faults import Alternation, ClockJump, DiskFull, FaultKind, Faults, NodeFault
+from cosched_emulator.scenario.limits import NodeRanges, Reservation, nodes_of
 from cosched_emulator.scenario.schema import Scenario, ScriptEntry
-from cosched_emulator.scenario.site_tables import nodes_of
 from cosched_hwmodel.units import SECOND_US
+
+if TYPE_CHECKING:
+    from cosched_emulator.scenario.fault_sections import (
+        FaultEntry,
+        FaultsSection,
+        NodeFaultsSection,
+        SlowFaultsSection,
+    )
 
 # The script of a run: actions of users and operators at given instants.
 

@@ -19,7 +19,8 @@ from cosched_emulator.nodeos.skeletons.paired_gang import (
     qcrd_program,
     uniform_share_ppm,
 )
-from cosched_emulator.scenario.sections import TimeSharingSection, WorkloadSection
+from cosched_emulator.scenario.sections import WorkloadSection
+from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.nas import LABELS, PREFIX, NasKind, kind_of

@@ -7,15 +7,17 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from cosched_emulator.bounds import hint_of
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.offered import STDIN
-from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import GONE, Scenario
 from cosched_hwmodel.text_formats import read_toml
+
+if TYPE_CHECKING:
+    from cosched_emulator.scenario.fault_sections import FaultsSection
 
 Section = TypeVar("Section")
 
@@ -89,6 +91,8 @@ def read_faults(file: str) -> FaultsSection:
 
     Raises InputError or ConfigurationError; its path is that of the key in a scenario.
     """
+    from cosched_emulator.scenario.fault_sections import FaultsSection  # noqa: PLC0415 - few scenarios have them
+
     return _section(FaultsSection, _parse(file), "faults", file)
 
 
@@ -115,17 +119,10 @@ def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     return table
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    """Return the types of a section's keys; a study reads thousands of scenarios."""
-    return typing.get_type_hints(kind)
-
-
 def _section(kind: type[Section], table: object, path: str, file: str) -> Section:
     """Build ``kind`` from a table whose keys are its fields."""
     if not isinstance(table, Mapping):
         raise ConfigurationError(path, "a table", repr(table), file=file)
-    hints = _hints(kind)  # type: ignore[arg-type]  # mypy: a type variable is not Hashable
     known = {item.name: item for item in fields(typing.cast(Any, kind))}
     values: dict[str, Any] = {}
     for key, value in table.items():
@@ -134,7 +131,7 @@ def _section(kind: type[Section], table: object, path: str, file: str) -> Sectio
             continue
         if key not in known:
             raise ConfigurationError.unknown_name(place, str(key), known, file)
-        values[key] = _value(hints[key], value, place, file)
+        values[key] = _value(hint_of(kind, key), value, place, file)
     for name, item in known.items():
         if name not in values and item.default is MISSING and item.default_factory is MISSING:
             raise ConfigurationError(f"{path}.{name}" if path else name, "a value", "none", file=file)
@@ -143,10 +140,13 @@ def _section(kind: type[Section], table: object, path: str, file: str) -> Sectio
 
 def _value(hint: Any, value: object, place: str, file: str) -> object:
     """Return ``value`` if it has the type ``hint``, converted if TOML has no such type."""
+    while typing.get_origin(hint) is typing.Annotated:
+        hint = hint.__origin__
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
         if value is None:
             return None
-        hint = next(option for option in typing.get_args(hint) if option is not types.NoneType)
+        option = next(option for option in typing.get_args(hint) if option is not types.NoneType)
+        return _value(option, value, place, file)
     if typing.get_origin(hint) is tuple:
         item = typing.get_args(hint)[0]
         if not isinstance(value, Sequence) or isinstance(value, str):

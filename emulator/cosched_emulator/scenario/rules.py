@@ -6,15 +6,17 @@ The builders of machine and jobs check the rules that depend on these.
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from cosched_emulator.bounds import changed
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.needs import SOURCES, unmet
-from cosched_emulator.scenario.difficult_manager import ManagerSection
-from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
 from cosched_emulator.scenario.schema import ClockSection, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import ClusterSection, WorkloadSection
 from cosched_hwmodel.topology import parse_layout
+
+if TYPE_CHECKING:
+    from cosched_emulator.scenario.fault_sections import FaultEntry, FaultsSection
 
 _NAMED: Final = ("swf", "lublin")  # whose jobs `applications` may name
 
@@ -41,7 +43,9 @@ def check_rules(scenario: Scenario) -> None:
 
 def settings_without_effect(scenario: Scenario) -> list[str]:
     """Return a line for each setting without effect, because something that it needs is missing."""
-    idle = ["[manager] has no effect: all its keys have their defaults"] * (scenario.manager == ManagerSection())
+    idle = ["[manager] has no effect: all its keys have their defaults"] * (
+        scenario.manager is not None and not any(changed(scenario.manager))
+    )
     found = unmet(scenario, lambda need: need.met(scenario))
     return idle + [f"{setting.path} has no effect {need.told}" for setting, need in found]
 

@@ -18,22 +18,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from cosched_emulator import needs, offered
 from cosched_emulator.bounds import Choice, Duration, DurationAboveZero, Instant, SlowdownLimit, Wait, at_least, between
-from cosched_emulator.scenario.difficult_manager import ManagerSection
-from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.sections import (
     BeliefSection,
     ClusterSection,
     Late,
-    TimeSharingSection,
     TruthSection,
     WorkloadSection,
 )
-from cosched_emulator.scenario.site_tables import AccountEntry, LimitEntry, PartitionEntry
 
+if TYPE_CHECKING:
+    from cosched_emulator.scenario.difficult_manager import ManagerSection
+    from cosched_emulator.scenario.fault_sections import FaultsSection
+    from cosched_emulator.scenario.site_tables import AccountEntry, LimitEntry, PartitionEntry
+    from cosched_emulator.scenario.time_sharing import TimeSharingSection
+
+# Sections that few scenarios have: `bounds.hint_of` loads them where a scenario has one.
+_SELDOM: Final = {
+    "ManagerSection": "difficult_manager",
+    "FaultsSection": "fault_sections",
+    "AccountEntry": "site_tables",
+    "LimitEntry": "site_tables",
+    "PartitionEntry": "site_tables",
+    "TimeSharingSection": "time_sharing",
+}
 Change: TypeAlias = Literal[
     "cancel", "cancel-pending", "hold", "release", "fail-node", "return-node", "drain-nodes", "reserve"
 ]
@@ -46,6 +58,12 @@ GONE: Final[Mapping[str, Mapping[str, Any]]] = {
     "workload": {"application_run_s": None},
     "time_sharing": {"barrier_process_us": 0},
 }
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _SELDOM:
+        raise AttributeError(name)
+    return getattr(import_module(f"{__package__}.{_SELDOM[name]}"), name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
-"""The sections of a scenario that say what runs on what: machine, contention, belief, jobs, and nodes that run processes.
+"""The sections of a scenario that say what runs on what: machine, contention, belief and jobs.
 
 Each key is a field: its annotation holds its type, its bounds and its meaning, and its default stands behind it. Nothing
 else declares them: `reader` reads keys and types here, `check_bounds` the bounds, and the printed reference
-(docs/reference/scenario.md) all of it. The remaining sections are in `schema`.
+(docs/reference/scenario.md) all of it. The remaining sections are in `schema`, and those that few scenarios have where
+it loads them from.
 """
 
 from __future__ import annotations
@@ -31,15 +32,11 @@ from cosched_emulator.bounds import (
     at_least,
     between,
 )
-from cosched_emulator.nodeos.settings import SLICE_US, TICK_US, CommonSettings, WindowPlan
 from cosched_emulator.workload.nas import CLASSES, NAS, NODE_MB, SIZES
-from cosched_emulator.workload.side_files.job_programs import LEAST_GRAIN, MOST_GRAIN, OF_NAS_PROGRAMS, PARAMETERS
 from cosched_hwmodel.composition import COMPOSITIONS
-from cosched_hwmodel.lomarc.lomarc_model import C_SCOPES, CPUS
+from cosched_hwmodel.lomarc import C_SCOPES, CPUS
 from cosched_hwmodel.measured import METHODS
-from cosched_hwmodel.units import SECOND_US
 
-_WINDOWS: Final = WindowPlan()
 _USE: Final = needs.given("workload.characteristics", "workload.annotations", users=True)
 _SELF: Final = needs.given("workload.self_slowdowns", "workload.annotations", users=True)
 
@@ -65,10 +62,6 @@ OfPairs: TypeAlias = Annotated[
     needs.known("belief.pairs"),
     needs.ASKED_PAIRS,
 ]
-Fluid: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "fluid")]
-Windowed: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "windows")]
-WindowLength: TypeAlias = Windowed[Annotated[float, between(1, 1_000_000, SECONDS)]]
-OfPolicy: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "windows", "exact"), needs.MESSAGES_OR_OTHERS]
 
 
 def _limit(resource: str) -> tuple[needs.Needs, ...]:
@@ -78,8 +71,8 @@ def _limit(resource: str) -> tuple[needs.Needs, ...]:
 
 def _using(parameter: str) -> needs.Needs:
     """Return the need of a program with this parameter."""
-    names = [name for name, parameters in PARAMETERS.items() if parameter in parameters]
-    return needs.programs(*names, *([offered.NAS_PREFIX] * (parameter in OF_NAS_PROGRAMS)))
+    names = [name for name, parameters in offered.PROGRAMS.items() if parameter in parameters]
+    return needs.programs(*names, *([offered.NAS_PREFIX] * (parameter in offered.OF_NAS_PROGRAMS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,61 +449,7 @@ class WorkloadSection:
     ] = None
     grain: Annotated[
         Late[OfProcesses[float]],
-        (between(LEAST_GRAIN, MOST_GRAIN), _using("grain")),
+        (between(offered.LEAST_GRAIN, offered.MOST_GRAIN), _using("grain")),
         "bursts and messages are so many times as large, and there are fewer of them, so that a job takes its time "
         "alone",
     ] = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class TimeSharingSection(CommonSettings):
-    """Nodes that run processes: jobs share the CPU of a node, in slots that take turns."""
-
-    nodes: Annotated[
-        str,
-        Choice(offered.NODE_KINDS),
-        'jobs progress at rates that are measured in exact nodes; `"exact"`: every burst is simulated, which '
-        'takes far longer; `"windows"`: exact for a while after each change, then at the rates of that while. '
-        'Programs with messages need `"windows"` or `"exact"`',
-    ] = "fluid"
-    quantum_s: Annotated[float, needs.TURNS, between(1e-3, 1_000_000, SECONDS), "length of a quantum"] = (
-        offered.QUANTUM_S
-    )
-    slice_ms: Annotated[
-        float,
-        (needs.one_of("time_sharing.local", "wake-first", "rr"), needs.SHARED_CPU),
-        between(0.1, 1_000_000, "a number of milliseconds"),
-        "a process's turn",
-    ] = SLICE_US / 1000
-    tick_ms: Annotated[
-        float,
-        (between(0, 1_000_000, "a number of milliseconds"), needs.TURNS),
-        "CPU time is logged in ticks, rounded at random; 0: exactly",
-    ] = TICK_US / 1000
-    io_logged: Annotated[
-        Share, needs.FILES, needs.TURNS, "share of the CPU time of I/O that is logged to the process"
-    ] = 0.0
-    rounded: Annotated[Fluid[bool], "situations that are nearly alike are measured once"] = True
-    windows: Annotated[
-        Fluid[str | None],
-        "a folder in which measured rates are kept, for other runs and processes with the same nodes and quantum. "
-        "The results are the same with and without it",
-    ] = None
-    window_min_s: Annotated[WindowLength, "for how long jobs are simulated exactly after each change, at least"] = (
-        _WINDOWS.least_us / SECOND_US
-    )
-    window_max_s: Annotated[WindowLength, "and at most"] = _WINDOWS.most_us / SECOND_US
-    turn_overhead: Annotated[
-        Windowed[Noise], needs.TURNS, "share of a quantum for which nothing runs when turns change"
-    ] = 0.03
-    coscheduling: Annotated[
-        OfPolicy[str | None],
-        'what a process does that waits for a message, and which process the node prefers: `"none"`, `"nls"`, '
-        '`"sb"`, `"cc"`, `"dcs"`, `"pb"`, `"hybrid"`, or a class of others, `"module:Class"`. Where not '
-        'given: `"nls"` with `nodes = "windows"`, else `"none"`',
-    ] = None
-    coscheduling_parameters: Annotated[
-        Late[OfPolicy[Mapping[str, Any] | None]],
-        "of that policy, such as `{ spin_us = 1000 }`. An option, an override or a value of a study that names "
-        "another policy is refused while these stay",
-    ] = None

@@ -8,12 +8,11 @@ from typing import Annotated
 
 from cosched_emulator.bounds import AtLeastOne, Choice, DurationAboveZero, between
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.limits import NodeRanges, Partition, Rules
+from cosched_emulator.scenario.limits import Partition, Rules, nodes_of
 from cosched_emulator.workload.job import WARNING, Workload
-from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.limits import UNBOUND, Limit, Limited
-from cosched_plugin.common.slurm_notation import ranges_of
 
 EACH: tuple[str, ...] = ("user", "account")
 
@@ -83,17 +82,6 @@ def build_rules(
     return Rules(partitions, parents, limits)
 
 
-def nodes_of(text: str | None, nodes: int, path: str) -> NodeRanges:
-    """Return the ranges of a text; None: all nodes. Raises ConfigurationError."""
-    try:
-        ranges = () if text is None else ranges_of(text)
-    except ValueError as error:
-        raise ConfigurationError(path, str(error), repr(text)) from None
-    if any(first + count > nodes for first, count in ranges):
-        raise ConfigurationError(path, f"nodes from 0 to {nodes - 1}", repr(text))
-    return ranges
-
-
 def _limit(entry: LimitEntry, path: str, partitions: Iterable[str]) -> Limit:
     most = Limited(*[UNBOUND if (value := getattr(entry, name)) is None else value for name in Limited._fields])
     if most == Limited():
@@ -101,12 +89,6 @@ def _limit(entry: LimitEntry, path: str, partitions: Iterable[str]) -> Limit:
     if entry.partition and partitions and entry.partition not in partitions:
         raise ConfigurationError.unknown_name(f"{path}.partition", entry.partition, partitions)
     return Limit(most, entry.each or "", entry.user, entry.account, entry.qos, entry.partition)
-
-
-def binds(workload: Workload) -> bool:
-    """Return whether any job of a workload waits for anything but the scheduler."""
-    jobs = columns_of(workload.jobs)
-    return jobs.knows(jobs.cancel_us) or any(jobs.says(name) for name in ("after", "delay_us", "at_once"))
 
 
 def unknown_partitions(workload: Workload, rules: Rules) -> str | None:
@@ -118,10 +100,3 @@ def unknown_partitions(workload: Workload, rules: Rules) -> str | None:
     named = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
     text = f"{WARNING}no [[partitions]] has the names that jobs give: {named}; jobs that give no other are refused"
     return text if unknown else None
-
-
-def named_by_others(jobs: Jobs) -> frozenset[int]:
-    """Return the jobs that others wait for."""
-    return (
-        frozenset({job for after in jobs.each(jobs.after) for _, job in after}) if jobs.says("after") else frozenset()
-    )

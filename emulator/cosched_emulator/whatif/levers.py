@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from cosched_emulator.scenario.limits import nodes_of
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import scenario_of_table
-from cosched_emulator.scenario.site_tables import nodes_of
 from cosched_emulator.whatif.candidates import Candidate
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.side_files.annotations import Annotations, write_annotations

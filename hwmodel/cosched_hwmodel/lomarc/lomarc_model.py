@@ -13,12 +13,11 @@ from functools import lru_cache
 from cosched_hwmodel.contention import INT64, Load, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import UnknownNameError
+from cosched_hwmodel.lomarc import C_SCOPES, CPUS
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import UsageTuple
 
-C_SCOPES = ("all", "cpu_cpu")
-CPUS = ("hyperthreaded", "standard")
 # A slowdown is a whole number of these parts: a millionth of a millionth, as it is a sum of c times a fraction.
 ONE = WHOLE_PPM * WHOLE_PPM
 SERIAL_PPM = 2 * WHOLE_PPM  # two jobs that use a network or a disk take turns

@@ -9,7 +9,8 @@ from typing import Final
 from cosched_hwmodel.composite.composite_model import SCOPES, CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composite.on_node import OVERLAPS
-from cosched_hwmodel.lomarc.lomarc_model import C_SCOPES, CPUS, LomarcModel
+from cosched_hwmodel.lomarc import C_SCOPES, CPUS
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.models.measured_pairs import MeasuredRatios
 from cosched_hwmodel.statistical import StatisticalModel, draw_self_slowdown
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM

@@ -33,7 +33,7 @@ from scripts.papers.rows import (
 )
 from scripts.tables import NOTHING
 
-from cosched_emulator.scenario.sections import TimeSharingSection
+from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_emulator.statistics.intervals import change_of, interval_of
 from cosched_emulator.workload.nas import NODE_MB
 

@@ -29,7 +29,7 @@ from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import run
-from cosched_emulator.scenario.faults import MessageFaultsSection, PluginFaultsSection
+from cosched_emulator.scenario.fault_sections import MessageFaultsSection, PluginFaultsSection
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event, Welcome

@@ -15,16 +15,8 @@ import pytest
 from cosched_emulator.bounds import check_bounds
 from cosched_emulator.couplings.spawned_plugin import MOMENTS, plugin_faults
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.scenario.faults import (
-    ClockJump,
-    DiskFull,
-    FaultKind,
-    Faults,
-    FaultsSection,
-    MessageFaultsSection,
-    NodeFault,
-    PluginFaultsSection,
-)
+from cosched_emulator.scenario.fault_sections import FaultsSection, MessageFaultsSection, PluginFaultsSection
+from cosched_emulator.scenario.faults import ClockJump, DiskFull, FaultKind, Faults, NodeFault
 from cosched_emulator.scenario.planned_events import build_faults
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.scenario.rules import check_rules

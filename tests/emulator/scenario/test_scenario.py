@@ -30,10 +30,10 @@ from cosched_emulator.scenario.schema import (
 from cosched_emulator.scenario.sections import (
     BeliefSection,
     ClusterSection,
-    TimeSharingSection,
     TruthSection,
     WorkloadSection,
 )
+from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, is_dataclass
 from typing import Annotated, Any
 
 import pytest
 
-from cosched_emulator.bounds import Choice, Range, at_least, between, check_bounds
+from cosched_emulator.bounds import Choice, Range, at_least, between, check_bounds, marked
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.needs import Later, later_of
+from cosched_emulator.scenario import fault_sections, schema, sections, site_tables
+from cosched_emulator.scenario.difficult_manager import ManagerSection
+from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.scenario.time_sharing import TimeSharingSection
+
+_OF_MODULES = [
+    kind
+    for module in (fault_sections, schema, sections, site_tables)
+    for kind in vars(module).values()
+    if is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == module.__name__
+]
+SECTIONS = [kind for kind in _OF_MODULES if kind is not Scenario] + [ManagerSection, TimeSharingSection]
 
 
 @dataclass(frozen=True)
@@ -57,3 +70,19 @@ def test_descriptions_of_ranges() -> None:
     assert between(1e-3, 1e6).expected == "a number from 0.001 to 1e+06"
     assert between(0, 1_000_000_000, "a number of seconds").expected == "a number of seconds from 0 to 1000000000"
     assert at_least(0, "a number of seconds", 9).expected == "a number of seconds, 0 or more"
+
+
+def test_what_came_later_is_read_off_the_types_that_an_annotation_names() -> None:
+    """A word of a text that is the name of such a type would take a setting out of the records of runs."""
+    for kind in (Scenario, *SECTIONS):
+        for name, _, marks in marked(kind, Later):
+            assert set(later_of(kind, name)) == set(marks), (kind, name)
+
+
+def test_defaults_are_within_their_bounds() -> None:
+    """`check_bounds` does not look at them."""
+    for kind in SECTIONS:
+        for name, default, bounds in marked(kind, (Range, Choice)):
+            for value in default if isinstance(default, tuple) else (default,):
+                for bound in bounds if value is not None and value is not MISSING else ():
+                    bound.check(value, name)

@@ -22,7 +22,7 @@ from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.process_nodes import node_settings, program_maker
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.sections import TimeSharingSection
+from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_emulator.workload.nas import kinds
 from cosched_emulator.workload.side_files.job_programs import COLUMNS, PROGRAMS
 

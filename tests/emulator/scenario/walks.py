@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosched_emulator import simulate
-from cosched_emulator.bounds import Choice, marked
+from cosched_emulator.bounds import Choice, marked, types_of
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
@@ -66,7 +66,7 @@ class Key(NamedTuple):
 def keys_of(kind: type, path: Place = ()) -> Iterator[Key]:
     """Yield all keys of a table and of those in it, lists of tables included."""
     choices = {name: marks for name, _, marks in marked(kind, Choice)}
-    for name, declared in typing.get_type_hints(kind).items():
+    for name, declared in types_of(kind).items():
         hint = declared
         if typing.get_origin(declared) in (types.UnionType, typing.Union):
             hint = next(option for option in typing.get_args(declared) if option is not types.NoneType)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from cosched_emulator.statistics.intervals import (
     Interval,
@@ -34,8 +34,7 @@ _UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
 TimeUnit: TypeAlias = tuple[float, str]  # seconds, name
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(NamedTuple):
     """One row: the figure's place in a summary (``*`` stands for the population), and how to show it."""
 
     label: str
@@ -98,8 +97,7 @@ FIGURES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FigureRow:
+class FigureRow(NamedTuple):
     """A figure of all runs as text, with their common unit and the best ones marked."""
 
     label: str
@@ -149,7 +147,7 @@ def efficiency_rows(
     """
     return [
         (
-            EFFICIENCY if shape is None else replace(EFFICIENCY, label=f"efficiency, shape {shape}"),
+            EFFICIENCY if shape is None else EFFICIENCY._replace(label=f"efficiency, shape {shape}"),
             [value if its == shape else None for value, its in zip(values, shapes, strict=True)],
         )
         for shape in dict.fromkeys(shapes)

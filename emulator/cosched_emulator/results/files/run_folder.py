@@ -302,7 +302,7 @@ def _timing(timing: Mapping[str, Any], jobs: int) -> dict[str, Any]:
         **({"total_jobs_per_second": round(jobs / total_s, 3)} if total_s else {}),
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "host_cpus": os.cpu_count(),
-        "platform": platform.platform(),
+        "platform": "-".join((*os.uname()[0::2], *platform.libc_ver())),
     }
 
 

@@ -17,27 +17,18 @@ An empty value is that of the scenario. A column without effect on the row's pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.offered import LEAST_GRAIN, MOST_GRAIN, OF_NAS_PROGRAMS
+from cosched_emulator.offered import PROGRAMS as PARAMETERS
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload
 from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of, intern_values
 from cosched_emulator.workload.nas import LABELS, PREFIX, kind_of
 from cosched_emulator.workload.side_files.side_file_rows import SideFileRow, csv_rows
 from cosched_hwmodel.units import WHOLE_PPM
 
-# The columns that a program uses.
-PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "fine": ("cpu_share", "jitter"),
-    "uniform": ("jitter",),
-    "qcrd": ("jitter",),
-    "qcrd-even": ("jitter",),
-    "compute": ("null_statements", "iterations", "jitter"),
-    "io": ("files", "iterations"),
-}
 PROGRAMS: Final = tuple(PARAMETERS)
-OF_NAS_PROGRAMS: Final = ("iterations", "jitter", "grain")  # columns that a program ``nas:...`` uses
 COLUMNS: Final = (
     "job",
     "program",
@@ -50,8 +41,6 @@ COLUMNS: Final = (
     "unpaired",
 )
 MOST: Final = 1_000_000_000  # of each whole number
-LEAST_GRAIN: Final = 0.1  # the range in which jobs were measured to take their time alone
-MOST_GRAIN: Final = 10.0
 
 
 def with_programs(workload: Workload, file: str, usual: JobProgram) -> Workload:
