@@ -188,7 +188,6 @@ class Ledger:
         self.arrived.append(job)
         self.queue.enter(job)
 
-    # Any tuple: compiled, the types of a `StartJob` would be checked before plain tuples in it become runs.
     def start(self, start: tuple[Any, ...], layers: Layers) -> None:
         """Start a queued job by a `StartJob`; ``layers`` are its threads in the pool."""
         job_id, runs, estimate_us, limit_us, slot = start
