@@ -209,7 +209,7 @@ def job_time_unit(summaries: Sequence[Mapping[str, Any]], population: str = "fin
 def in_unit(figures: Sequence[Figure], unit: TimeUnit) -> list[Figure]:
     """Return the figures, those that are times of jobs in ``unit``; times of a run, such as its makespan, have their own."""
     return [
-        replace(figure, unit=unit[1])
+        figure._replace(unit=unit[1])
         if figure.kind == "seconds" and any(word in key for key in figure.path for word in ("wait", "response"))
         else figure
         for figure in figures
