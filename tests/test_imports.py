@@ -130,7 +130,7 @@ NEVER = [
     ("cosched_emulator.scenario", ("cosched_emulator.manager", "cosched_emulator.run", "cosched_emulator.results")),
     *(
         (f"cosched_emulator.{part}", ("numpy", "cosched_plugin.core", *(f"cosched_emulator.{each}" for each in SERVER)))
-        for part in ("users.client", "users.requests", "users.idset", *(f"cli.{each}" for each in CLIENT))
+        for part in ("users.client", "users.requests", "users.idset", "users.told", *(f"cli.{each}" for each in CLIENT))
     ),
     (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
         "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "slack", "slices", "composition",

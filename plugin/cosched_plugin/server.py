@@ -87,7 +87,7 @@ def serve(
         if status_endpoint is not None:
             open_things.callback(StatusServer(status_endpoint, server.status.as_dict).close)
         if metrics_address is not None:
-            from cosched_plugin.common.metrics_server import serve_metrics  # noqa: PLC0415 - few have it, and it is slow to load
+            from cosched_plugin.common.page_server import serve_metrics  # noqa: PLC0415 - few have it, and it is slow to load
 
             open_things.callback(serve_metrics(metrics_address, server.status, said).close)
         with freeze_heap(), stop_on_signals(server.stop, said), tells_place(partial(said, "place", level=WARNING)):

@@ -112,6 +112,7 @@ REQUESTS: Final[tuple[r.Request, ...]] = (
     r.ListHistory("nobody", 1),
     r.ShowStatus(),
     r.ShowConfig(),
+    r.OpenWeb(),
     r.ShowOverview(1),
 )
 MAGICS: Final = {"scheduler": MAGIC, "plugin": MAGIC, "users": r.MAGIC, "status": STATUS_MAGIC}

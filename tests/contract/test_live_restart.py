@@ -21,7 +21,6 @@ from scripts.proofs.kill_nine import broken_accounts
 from tests.emulator.submissions import submit_job
 from tests.processes import Forked, fork_program, wait_until
 
-from cosched_emulator.cli.user_tables import rows_of
 from cosched_emulator.live.lease import LOOK_S, STILL_S, read_lease
 from cosched_emulator.users.client import ManagerConnection, SilenceError
 from cosched_emulator.users.requests import (
@@ -36,6 +35,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_emulator.users.told import rows_of
 from cosched_hwmodel.draws import choice, uniform
 from cosched_plugin.protocol.messages import CANCELLED, END_STATES
 

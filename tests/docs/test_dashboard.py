@@ -17,7 +17,7 @@ import pytest
 from scripts.reference_pages.metrics import SERVED, served
 from tests.processes import free_port, killed_at_the_end, wait_until
 
-from cosched_plugin.common.metrics_server import MetricsServer
+from cosched_plugin.common.page_server import PageServer
 from cosched_plugin.slurm import gains
 
 EXAMPLES: Final = Path(__file__).parents[2] / "docs/examples"
@@ -143,7 +143,7 @@ def test_an_alert_fires_on_its_trouble_and_none_without(alert: str, tmp_path: Pa
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not on this machine")
 def test_a_real_prometheus_answers_each_query(tmp_path: Path) -> None:
-    servers = {job: MetricsServer("127.0.0.1:0", partial(served, job)) for job in SERVED}
+    servers = {job: PageServer("127.0.0.1:0", partial(served, job)) for job in SERVED}
     scrapes = [
         {"job_name": f"cosched-{job}", "static_configs": [{"targets": [at.address]}]} for job, at in servers.items()
     ]

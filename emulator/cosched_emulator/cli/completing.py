@@ -70,7 +70,7 @@ def _folders(typed: str, mark: str) -> Offered:
 
 def _asked(context: click.Context, request: Any) -> list[dict[str, Any]]:
     from cosched_emulator.cli.asking import Caller, ask
-    from cosched_emulator.cli.user_tables import rows_of
+    from cosched_emulator.users.told import rows_of
 
     given = {name: context.params.get(name) or "" for name in ("manager", "key", "manager_key")}
     return rows_of(ask(Caller(**given, timeout_s=_PATIENCE_S, as_json=False), request))
@@ -78,8 +78,8 @@ def _asked(context: click.Context, request: Any) -> list[dict[str, Any]]:
 
 def jobs(_typed: str, context: click.Context) -> Offered:
     """Yield the jobs of the manager that have not ended."""
-    from cosched_emulator.cli.user_tables import job_label
     from cosched_emulator.users.requests import ListJobs
+    from cosched_emulator.users.told import job_label
 
     yield from ((job_label(row), f"{row['state']} {row['name']}") for row in _asked(context, ListJobs()))
 

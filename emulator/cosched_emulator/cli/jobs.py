@@ -28,19 +28,9 @@ from cosched_emulator.cli.asking import (
     user_name,
 )
 from cosched_emulator.cli.job_options import JobCommand, ignored_names, ignored_options, job_options
-from cosched_emulator.cli.user_tables import (
-    history_table,
-    job_label,
-    job_states,
-    job_text,
-    queue_table,
-    rows_of,
-    selected,
-    start_table,
-    start_text,
-    why_text,
-)
+from cosched_emulator.cli.user_tables import history_table, job_states, queue_table, selected, start_table, start_text
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.users.told import expected_start, job_label, job_text, rows_of, why_text
 from cosched_terminal.commands import Reader, argument, option, several
 from cosched_terminal.console import ProgressLine, say
 
@@ -190,22 +180,13 @@ def queue(
         told = ask(caller, ListStarts(whose))
         pending = {row["job_id"]: row for row in rows if row["start_s"] is None}
         rows = [
-            {**pending[each["job_id"]], **_reason_first(each, pending)}
+            {**pending[each["job_id"]], **expected_start(each, pending[each["job_id"]])}
             for each in rows_of(told)
             if each["job_id"] in pending
         ]
         show(caller, {**told, "jobs": rows}, lambda: start_table(told, rows))
         return
     show(caller, {"now_s": result["now_s"], "jobs": rows}, lambda: queue_table(rows, expand=expand))
-
-
-def _reason_first(told: Mapping[str, Any], pending: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return an estimate, with the manager's own reason where the job waits for something besides the scheduler."""
-    from cosched_emulator.users.requests import QUEUED
-
-    row = pending[told["job_id"]]
-    asked = row["reason"] == QUEUED and told["reason"]
-    return {**told, "reason": told["reason"] if asked else row["reason"]}
 
 
 @user_command(prints="text")
@@ -226,9 +207,7 @@ def why(*, jobs: Named = JOBS, caller: Caller) -> None:
     for row in shown["jobs"]:
         job_id = row["job_id"]
         known = (
-            _reason_first(starts[job_id], pending)
-            if job_id in starts and job_id in pending
-            else {"reason": row["reason"]}
+            expected_start(starts[job_id], row) if job_id in starts and job_id in pending else {"reason": row["reason"]}
         )
         asked = {key: row[key] for key in ("partitions", "resources", "licences", "memory_mb") if row.get(key)}
         rows.append({"job": job_label(row), "job_id": job_id, "state": row["state"], **asked, **known})

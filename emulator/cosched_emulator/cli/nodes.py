@@ -24,11 +24,11 @@ from cosched_emulator.cli.user_tables import (
     long_node_table,
     node_states,
     node_table,
-    rows_of,
     selected,
     status_text,
 )
 from cosched_emulator.users.idset import read_idset
+from cosched_emulator.users.told import rows_of
 from cosched_terminal.commands import Reader, argument, option
 
 _STATES: Final = Reader(node_states)
@@ -126,6 +126,20 @@ def config(
 
     result = ask(caller, ShowConfig())
     show(caller, result, lambda: config_table(result["config"], name or ""))
+
+
+@user_command(prints="text")
+def web(*, caller: Caller) -> None:
+    """Print where the manager's pages are, with a ticket that lets a browser see them as you: for twelve hours, read only.
+
+    \b
+    Example:
+      cosched-emulator web
+    """
+    from cosched_emulator.users.requests import OpenWeb
+
+    result = ask(caller, OpenWeb())
+    show(caller, result, lambda: f"{result['url']}\n")
 
 
 @user_command()

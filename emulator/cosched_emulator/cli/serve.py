@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LONGEST_S: Final = 1e10  # three hundred years
 LIVE_ONLY: Final = (
-    "--users", "--until", "--check", "--metrics", "--operator", "--estimate-starts", "--standby", "--accept-loss", "--compact",
+    "--users", "--until", "--check", "--metrics", "--web", "--operator", "--estimate-starts", "--standby", "--accept-loss", "--compact",
     "--archive", "--keep",
 )  # fmt: skip
 VIRTUAL_ONLY: Final = ("--wait", "--json")
@@ -44,7 +44,7 @@ UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
 _TITLES: Final = {
     "The scheduler, and users": "endpoint users keys operators wait estimate_starts copied",
     "Accounts": "db standby accept_loss compact archive keep",
-    "Results, log and metrics": "out force as_json metrics log_json",
+    "Results, log and metrics": "out force as_json metrics web log_json",
 }
 
 
@@ -92,6 +92,9 @@ def serve(
     until: float | None = option("--until S", "Running clock: end after S emulated seconds.", click.FloatRange(min=0)),
     check: bool = option("--check", "Running clock: check all invariants after every step."),
     metrics: str | None = option("--metrics HOST:PORT", "Running clock: serve Prometheus there (loopback only)."),
+    web: str | None = option(
+        "--web HOST:PORT", "Running clock: pages for people there; beyond loopback with --users and --keys only."
+    ),
     estimate_starts: bool = option(
         "--estimate-starts",
         "Running clock, with --users: estimate when pending jobs start, in a process of its own (queue --start, why).",
@@ -161,6 +164,7 @@ def serve(
         keyring,
         frozenset(operators),
         metrics,
+        web,
         until,
         check,
         estimate_starts,

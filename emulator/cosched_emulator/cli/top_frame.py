@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_emulator.cli.user_tables import (
-    clock_text,
-    job_label,
-    join_values,
-    node_table,
-    queue_table,
-    rows_of,
-    short,
-    text_table,
-)
+from cosched_emulator.cli.user_tables import node_table, queue_table, short, text_table
 from cosched_emulator.users.idset import read_idset
+from cosched_emulator.users.told import clock_text, job_label, join_values, rows_of
 from cosched_terminal.console import printable
 from cosched_terminal.tables import VIEW, View, wrapped
 

@@ -7,38 +7,27 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
-from cosched_hwmodel.units import MIB, amounts_text
+from cosched_emulator.users.told import (
+    UNKNOWN,
+    Row,
+    basis_text,
+    clock_text,
+    job_label,
+    join_values,
+    value_text,
+    when_text,
+    words_of,
+)
 from cosched_terminal.console import printable
 from cosched_terminal.tables import CYAN, GREEN, RED, YELLOW, align
 
-Row = Mapping[str, Any]
 SHORT_STATES: Final[Mapping[str, str]] = {
     "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "FAILED": "F", "TIMEOUT": "TO", "CANCELLED": "CA",
     "NODE_FAIL": "NF", "REJECTED": "RJ",
 }  # fmt: skip
 _NODE_STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
-UNKNOWN: Final = "-"
 UNLIMITED: Final = "UNLIMITED"
 _WIDEST: Final = 32  # characters of a name
-_UNITS: Final = ("_s", "_mb", "_bytes", "_j")  # endings of names, for people behind the value
-
-
-def rows_of(table: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of an answer's table as maps."""
-    columns = table["columns"]
-    return [dict(zip(columns, row, strict=True)) for row in table["rows"]]
-
-
-def clock_text(seconds: float | None, unknown: str = UNKNOWN) -> str:
-    """Return a span as Slurm writes it, ``m:s``, ``h:m:s`` or ``d-h:m:s``, cut to whole seconds."""
-    if seconds is None:
-        return unknown
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}-{hour:02}:{minute:02}:{second:02}"
-    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
 
 
 def selected(rows: Iterable[Row], wanted: Mapping[str, Collection[str] | None]) -> list[Row]:
@@ -67,13 +56,6 @@ def _known(states: list[str], known: Collection[str]) -> list[str]:
     if not {*states} <= {*known}:
         raise ValueError(f"some of {', '.join(known)}")
     return states
-
-
-def job_label(row: Row) -> str:
-    """Return the label of a job: its number, or array and task."""
-    if row.get("array_id") is None:
-        return str(row["job_id"])
-    return f"{row['array_id']}_{row['array_index']}"
 
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str], **shown: Any) -> str:
@@ -125,8 +107,8 @@ _TEXTS: Final[Mapping[str, _Cell]] = {
     "PARTITION": lambda row: short(join_values(row["partitions"] or ()) or UNKNOWN),
     "QOS": _text("qos"),
     "ACCOUNT": _text("account"),
-    "GRES": lambda row: _value("resources", row["resources"]),
-    "LICENSES": lambda row: _value("licences", row["licences"]),
+    "GRES": lambda row: value_text("resources", row["resources"]),
+    "LICENSES": lambda row: value_text("licences", row["licences"]),
     "NODELIST(REASON)": lambda row: row["node_list"] or f"({row['reason']})",
     "NODELIST": _whole("node_list"),
     "REASON": _whole("reason"),
@@ -205,44 +187,7 @@ def start_table(told: Row, rows: Iterable[Row]) -> str:
 def start_text(told: Row) -> str:
     """Return when one job is expected to start."""
     nodes = f" on nodes {told['node_list']}" if told["node_list"] else ""
-    return f"It would start {_when(told)}{nodes}.\n{basis_text(told)}\n"
-
-
-def why_text(told: Row, rows: Iterable[Row]) -> str:
-    """Return why jobs do not run, a line each, and when they will."""
-    from cosched_emulator.users.requests import QUEUED
-
-    lines = []
-    for row in rows:
-        if row["state"] != "PENDING":
-            lines.append(f"job {row['job']}: {row['state']}")
-            continue
-        known = row.get("start_s") is not None
-        where = f" (partition {join_values(row['partitions'])})" if row.get("partitions") else ""
-        starts = f"; it starts {_when(row)}" if known else ""
-        lines.append(f"job {row['job']}{where}: {row['reason'] or QUEUED}{starts}")
-    return "\n".join([printable(line) for line in [*lines, *([basis_text(told)] if told else [])]]) + "\n"
-
-
-def _when(row: Row) -> str:
-    at = clock_text(row["start_s"])
-    if row["bound"]:
-        return f"not before {at}"
-    if row["low_s"] is None:
-        return f"at about {at} (too few jobs have been seen for a range)"
-    return f"at about {at}, between {clock_text(row['low_s'])} and {clock_text(row['high_s'])} in 4 of 5 cases"
-
-
-def basis_text(told: Row) -> str:
-    """Return what estimates rest on."""
-    if told.get("trouble") and told["age_s"] is None:
-        return f"no estimates: {told['trouble']}"
-    draws = f"{told['draws']} draws" if told["draws"] else "one run with predicted run times"
-    text = f"estimated {clock_text(told['age_s'])} ago, from {draws}"
-    record = told.get("record")
-    if record and record["starts"]:
-        text += f"; the last {record['starts']} were off by {clock_text(record['median_error_s'])} in the median"
-    return text + (f"; {told['trouble']}" if told.get("trouble") else "")
+    return f"It would start {when_text(told)}{nodes}.\n{basis_text(told)}\n"
 
 
 def _group_tasks(rows: Iterable[Row]) -> list[Row]:
@@ -332,13 +277,6 @@ def history_table(rows: Sequence[Row]) -> str:
     return _job_table((*heads, *_asked_heads(rows), "REASON"), rows)
 
 
-def job_text(row: Row) -> str:
-    """Return the details of one job, one line per field."""
-    told = {"job": job_label(row), **row}
-    lines = [f"{_words(key):<22} {_value(key, value)}" for key, value in told.items()]
-    return "\n".join(printable(line) for line in lines) + "\n"
-
-
 def status_text(status: Mapping[str, Any]) -> str:
     """Return a status, one line per field; a map within it takes one line per entry."""
     return "\n".join(printable(line) for line in _status_lines(status, "")) + "\n"
@@ -351,9 +289,9 @@ def _status_lines(status: Mapping[str, Any], prefix: str) -> list[str]:
             # A unit at the end of a map's name is the unit of its entries: latency_s holds p50, p90 ...
             unit = "_s" if key.endswith("_s") else ""
             inner = {f"{name}{unit}": each for name, each in value.items()}
-            lines += _status_lines(inner, f"{prefix}{_words(key)} ")
+            lines += _status_lines(inner, f"{prefix}{words_of(key)} ")
         else:
-            lines.append(f"{prefix + _words(key):<28} {_value(key, value)}")
+            lines.append(f"{prefix + words_of(key):<28} {value_text(key, value)}")
     return lines
 
 
@@ -369,41 +307,10 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
         inner = [(str(place), each) for place, each in enumerate(value)]
     else:
-        yield name, _value("", value)
+        yield name, value_text("", value)
         return
     for key, each in inner:
         yield from _settings(f"{name}.{key}" if name else key, each)
-
-
-def _words(key: str) -> str:
-    for ending in _UNITS:
-        key = key.removesuffix(ending)
-    return key.replace("_", " ")
-
-
-def _value(key: str, value: Any) -> str:
-    if value is None or value == "":
-        return UNKNOWN
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float) and key.endswith("_s"):
-        return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:g} s" if value < 60 else clock_text(value)
-    if isinstance(value, float) and key.endswith("_j"):
-        return f"{value:.6g} J"
-    if isinstance(value, int) and key.endswith("_mb"):
-        return f"{value} MiB"
-    if isinstance(value, int) and key.endswith("_bytes"):
-        return f"{value / MIB:.0f} MiB"
-    if key in ("resources", "licences"):
-        return amounts_text(value) or UNKNOWN
-    if isinstance(value, list | tuple):
-        return join_values(value) or UNKNOWN
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def join_values(values: Sequence[Any]) -> str:
-    """Return values separated by commas, with inner lists in brackets."""
-    return ",".join([f"[{join_values(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
 
 
 def short(text: str, width: int = _WIDEST) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import zmq
 
@@ -23,11 +23,21 @@ from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.saved_state import StateWriter
 from cosched_emulator.live.start_estimates import StartEstimates
-from cosched_emulator.live.views import NO_ESTIMATES, answer_query
+from cosched_emulator.live.views import NO_ESTIMATES, NO_WEB, answer_query
 from cosched_emulator.manager.record import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.users.door import Asked, Audit, UserDoor
-from cosched_emulator.users.requests import TOO_MANY, TOO_MANY_CHANGES, Change, Done, EstimateStart, Refused, SubmitJob
+from cosched_emulator.users.requests import (
+    TOO_MANY,
+    TOO_MANY_CHANGES,
+    Change,
+    Done,
+    EstimateStart,
+    OpenWeb,
+    Refused,
+    Request,
+    SubmitJob,
+)
 from cosched_emulator.users.user_limits import Turns
 from cosched_hwmodel.units import MIB
 from cosched_plugin.common.errors import ProtocolError
@@ -38,6 +48,9 @@ from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_F
 from cosched_plugin.protocol.messages import started_by
 from cosched_plugin.protocol.session import State
 from cosched_terminal.console import WARNING, Log
+
+if TYPE_CHECKING:  # few have it, and an HTTP server is slow to load
+    from cosched_emulator.live.web import WebView
 
 MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
 GAUGES: Final = {
@@ -109,6 +122,7 @@ class LiveServer:
         self._lease = lease
         self._audit = audit
         self._saving = saving or StateWriter(live, accounting)
+        self.web: WebView | None = None  # set before `run`: it has the metrics of this server
         self._service = Service()
         self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
         self._ended = self._sent_jobs = 0  # jobs that have ended, and those that the scheduler knew with the last batch
@@ -156,6 +170,8 @@ class LiveServer:
             self._hear_scheduler()
             self._hear_users()
             self._tend_estimates()
+            if self.web is not None:
+                self.web.questions.answer(self._tell)
             self._watched.look()
             self._watch_silence()
             self._watch_history()
@@ -308,11 +324,10 @@ class LiveServer:
         self._advance()
         if isinstance(asked.request, EstimateStart):
             return self._estimate(asked, asked.request.job)
+        if isinstance(asked.request, OpenWeb):
+            return NO_WEB if self.web is None else self.web.open(asked.who)
         if not isinstance(asked.request, Change):
-            served = bool(self._port.instance)
-            return answer_query(
-                live, self._accounting, self.status.as_dict, asked.request, served=served, estimates=self._estimates
-            )
+            return self._tell(asked.request)
         examined = live.examine(asked.who, asked.request)
         if isinstance(examined, Refused | Done):
             if self._audit is not None and isinstance(examined, Refused) and examined.code == "permission":
@@ -336,6 +351,14 @@ class LiveServer:
         if self._audit is not None and asked.who.operator and not isinstance(asked.request, SubmitJob):
             self._audit.acted(asked)
         return answer
+
+    def _tell(self, question: Request) -> Done | Refused:
+        """Return the answer to a question about the present."""
+        self._advance()
+        served = bool(self._port.instance)
+        return answer_query(
+            self._live, self._accounting, self.status.as_dict, question, served=served, estimates=self._estimates
+        )
 
     # A policy declines a machine on which a job waits that asks for what it does not honour: one job would end it for all users.
     def _unhonoured(self, job: m.JobSpec) -> Refused | None:

@@ -40,6 +40,7 @@ class Serving(NamedTuple):
     keys: Keyring | None = None
     operators: frozenset[str] = frozenset()  # users with all rights, besides root and the user who runs the manager
     metrics: str | None = None  # HOST:PORT for Prometheus
+    web: str | None = None  # likewise, pages for people; may be the same
     until_s: float | None = None  # emulated time
     check: bool = False
     estimates: bool = False  # estimate when pending jobs start; for users
@@ -111,17 +112,30 @@ def serve_live(
             audit=audit,
             saving=StateWriter(live, accounting, history),
         )
-        if serving.metrics is not None:
-            from cosched_plugin.common.metrics_server import MetricsServer  # noqa: PLC0415 - few have it
-
-            metrics = MetricsServer(serving.metrics, lambda: server.status.prometheus("cosched_manager"))
-            closing.callback(metrics.close)
+        _open_pages(serving, server, closing, log)
         server.begin()
         where = f"scheduler at {port.endpoint}" + ("" if door is None else f", users at {door.endpoint}")
         log("serving", f"serving: {where}", endpoint=port.endpoint, users="" if door is None else door.endpoint)
         with freeze_heap(), stop_on_signals(server.stop_on, log):
             server.run()
         return Served(128 + server.stop if server.stop else 0, live.manager.unfinished_records(live.now_us))
+
+
+def _open_pages(serving: Serving, server: LiveServer, closing: ExitStack, log: Log) -> None:
+    """Serve metrics and pages for people: by one server, where both have one address."""
+    metrics = partial(server.status.prometheus, "cosched_manager")
+    if serving.web is not None:
+        from cosched_emulator.live.web import WebView  # noqa: PLC0415 - few have it
+
+        both = serving.web == serving.metrics
+        keys = None if serving.users is None else serving.keys  # the users' endpoint gives the tickets
+        server.web = WebView(serving.web, keys, metrics if both else None)
+        closing.callback(server.web.close)
+        log("web", f"pages at http://{server.web.address}/", address=server.web.address)
+    if serving.metrics is not None and serving.metrics != serving.web:
+        from cosched_plugin.common.page_server import PageServer  # noqa: PLC0415 - few have it
+
+        closing.callback(PageServer(serving.metrics, metrics).close)
 
 
 def new_manager(prepared: Prepared, accounting: Accounting) -> LiveManager:

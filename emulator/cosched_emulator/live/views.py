@@ -218,6 +218,7 @@ NODE_COLUMNS: Final = (
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
 # Fields of a job that its row in the queue has, most of them in seconds.
 _TOLD_OTHERWISE: Final = frozenset({"id", "submit_us", "processes", "estimate_us", "limit_us", "user", "name"})
+NO_WEB: Final = Refused("missing", "this manager has no web view: serve it with --web HOST:PORT")
 NO_ESTIMATES: Final = Refused("missing", "this manager makes no estimates of starts: serve it with --estimate-starts")
 
 

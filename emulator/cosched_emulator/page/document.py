@@ -26,13 +26,17 @@ STYLES: Final = ("uplot/uPlot.min.css", "page.css")
 SCRIPTS: Final = ("uplot/uPlot.iife.min.js", "unpack.js", "lines.js", "counted.js", "schedule.js", "page.js")
 
 
+LIVE_SCRIPTS: Final = ("unpack.js", "live.js")  # of a page without figures
+
+
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A paragraph; ``quiet``: a note, in smaller print; ``headline``: what the page says, in larger print."""
+    """A paragraph; ``quiet``: a note, in smaller print; ``headline``: what the page says, in larger print; ``link``: where it leads."""
 
     text: str
     quiet: bool = False
     headline: bool = False
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Table:
     ``strong`` has the (row, column) of cells in bold, ``marks`` what others are: ``good``, ``bad`` or ``open``; the text
     says it, too.
     ``closed``: only its caption is shown until it is opened. ``stacked``: on a narrow screen each row is a block, its cells behind
-    their headings.
+    their headings. ``links``: where the first cells of rows lead.
     """
 
     caption: str
@@ -52,6 +56,7 @@ class Table:
     closed: bool = False
     marks: Mapping[tuple[int, int], str] = field(default_factory=dict)
     stacked: bool = False
+    links: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +127,12 @@ def write_page(file: str | os.PathLike[str], page: Page, *, force: bool = False)
             stream.write(part)
 
 
-def page_parts(page: Page) -> Iterator[str]:
-    """Yield the text of the HTML file."""
+def page_parts(page: Page, *, is_live: bool = False) -> Iterator[str]:
+    """Yield the text of the HTML file; ``is_live``: it asks its server for itself again, and may ask for nothing else."""
     style = "\n".join(map(_asset, STYLES))
-    scripts = [_asset(name) for name in SCRIPTS]
+    scripts = [_asset(name) for name in (LIVE_SCRIPTS if is_live else SCRIPTS)]
     allowed = " ".join(map(_hash, scripts))
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {allowed}"
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {allowed}" + "; connect-src 'self'" * is_live
     yield f"""<!doctype html>
 <html lang="en">
 <head>
@@ -173,8 +178,9 @@ def _body(page: Page) -> Iterator[str]:
 
 def _block(block: Block, figures: list[Mapping[str, Any]]) -> Iterator[str]:
     match block:
-        case Paragraph(text, quiet, headline):
-            yield f"{'<p class=headline>' if headline else '<p class=quiet>' if quiet else '<p>'}{escape(text)}</p>\n"
+        case Paragraph(text, quiet, headline, link):
+            shown = f'<a href="{escape(link)}">{escape(text)}</a>' if link else escape(text)
+            yield f"{'<p class=headline>' if headline else '<p class=quiet>' if quiet else '<p>'}{shown}</p>\n"
         case Table():
             yield from _table(block)
         case Figure(kind, title, note, data):
@@ -214,7 +220,10 @@ def _table(table: Table) -> Iterator[str]:
     yield "</tr></thead>\n<tbody>\n"
     for line, row in enumerate(table.rows):
         first, *cells = row
-        yield f'<tr><th scope="row">{escape(first)}</th>'
+        name = escape(first)
+        if table.links:
+            name = f'<a href="{escape(table.links[line])}">{name}</a>'
+        yield f'<tr><th scope="row">{name}</th>'
         for place, cell in enumerate(cells, 1):
             text = escape(cell)
             mark = table.marks.get((line, place))

@@ -216,6 +216,10 @@ class ShowStatus(NamedTuple):
     """Show the state of the manager and its scheduler."""
 
 
+class OpenWeb(NamedTuple):
+    """Tell at which address the manager's pages are, with a ticket for the user."""
+
+
 class ShowConfig(NamedTuple):
     """Show the settings of the manager: the answer is ``{"run": name, "config": {section: {key: value}}}``."""
 
@@ -240,6 +244,7 @@ Request: TypeAlias = (
     | ShowStatus
     | ShowConfig
     | ShowOverview
+    | OpenWeb
 )
 
 
@@ -282,6 +287,7 @@ _RECORDS: Final = (
     record(ShowStatus, "status"),
     record(ShowConfig, "config"),
     record(ShowOverview, "overview"),
+    record(OpenWeb, "web"),
 )
 _BY_TAG: Final[dict[str, Record]] = {each.tag: each for each in _RECORDS if each.tag is not None}
 _BY_KIND: Final[dict[type, Record]] = {each.kind: each for each in _RECORDS}

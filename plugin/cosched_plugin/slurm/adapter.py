@@ -136,7 +136,7 @@ class Asked(NamedTuple):
         """Go on until a signal, with the status served if that is wanted; return the exit code."""
         with ExitStack() as open_things:
             if self.metrics is not None:
-                from cosched_plugin.common.metrics_server import serve_metrics  # noqa: PLC0415 - few have it
+                from cosched_plugin.common.page_server import serve_metrics  # noqa: PLC0415 - few have it
 
                 open_things.callback(serve_metrics(self.metrics, loop.status, self.log).close)
             return run(loop, self.log, self.wake)

@@ -22,7 +22,7 @@ from tests.processes import Ran, ended
 from cosched_emulator.accounting.database_schema import migrate
 from cosched_emulator.cli.job_options import job_options
 from cosched_emulator.cli.main import COMMANDS
-from cosched_emulator.cli.user_tables import clock_text, text_table
+from cosched_emulator.cli.user_tables import text_table
 from cosched_emulator.errors import LinkError
 from cosched_emulator.users import client
 from cosched_emulator.users.client import ManagerConnection
@@ -41,6 +41,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_emulator.users.told import clock_text
 from cosched_emulator.users.waiting import wait_for
 from cosched_plugin.protocol.messages import JobSpec
 

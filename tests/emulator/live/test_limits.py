@@ -10,14 +10,7 @@ from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import manager, node_class
 from tests.runs import run_on
 
-from cosched_emulator.cli.user_tables import (
-    history_table,
-    job_text,
-    long_node_table,
-    node_table,
-    queue_table,
-    why_text,
-)
+from cosched_emulator.cli.user_tables import history_table, long_node_table, node_table, queue_table
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.watched import GAUGES, REASONS, Watched
 from cosched_emulator.manager.agenda import Agenda
@@ -37,6 +30,7 @@ from cosched_emulator.users.requests import (
     Target,
     ended_job,
 )
+from cosched_emulator.users.told import job_text, why_text
 from cosched_emulator.workload.job import Terms, WorkloadJob
 from cosched_plugin.common.limits import UNBOUND, Limit, Limited
 from cosched_plugin.common.status import Status

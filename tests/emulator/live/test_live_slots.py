@@ -11,11 +11,11 @@ from tests.runs import runs_on
 
 from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.cli.user_tables import rows_of
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.record import StayEnded
 from cosched_emulator.users.requests import Done, Requester, ShowOverview
+from cosched_emulator.users.told import rows_of
 from cosched_plugin.protocol import messages as m
 
 S = 1_000_000

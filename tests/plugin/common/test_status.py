@@ -21,7 +21,7 @@ import zmq
 from tests.processes import killed_at_the_end, start_python
 
 from cosched_plugin.common.errors import ProtocolError, UsageError
-from cosched_plugin.common.metrics_server import CONTENT_TYPE, MetricsServer
+from cosched_plugin.common.page_server import CONTENT_TYPE, PageServer
 from cosched_plugin.common.status import LATENCIES, Gauge, Status, Value, status_lines
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.status_server import MAGIC, MAX_QUESTION_BYTES, StatusServer, ask_status
@@ -385,14 +385,14 @@ def http(address: str, request: bytes, timeout_s: float = 5) -> tuple[bytes, byt
 
 
 @pytest.fixture
-def metrics() -> Iterator[MetricsServer]:
+def metrics() -> Iterator[PageServer]:
     status = Status(lambda: {"state": "served"})
-    server = MetricsServer("127.0.0.1:0", lambda: status.prometheus("cosched_plugin"))
+    server = PageServer("127.0.0.1:0", lambda: status.prometheus("cosched_plugin"))
     yield server
     server.close()
 
 
-def test_only_the_metrics_page_is_served(metrics: MetricsServer) -> None:
+def test_only_the_metrics_page_is_served(metrics: PageServer) -> None:
     head, body = http(metrics.address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
     assert head.startswith(b"HTTP/1.0 200 ")
     assert f"Content-Type: {CONTENT_TYPE}".encode() in head
@@ -410,7 +410,7 @@ def test_only_the_metrics_page_is_served(metrics: MetricsServer) -> None:
         assert body == b""
 
 
-def test_bad_and_slow_requests_delay_no_other(metrics: MetricsServer) -> None:
+def test_bad_and_slow_requests_delay_no_other(metrics: PageServer) -> None:
     draws = random.Random(3)
     for _ in range(50):
         try:
@@ -445,7 +445,7 @@ def test_bad_and_slow_requests_delay_no_other(metrics: MetricsServer) -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_hundred_slow_connections_keep_nobody_out(metrics: MetricsServer) -> None:
+def test_a_hundred_slow_connections_keep_nobody_out(metrics: PageServer) -> None:
     """Served one by one, each took its second: a scrape waited longer than Prometheus does."""
     host, _, port = metrics.address.rpartition(":")
     with ExitStack() as stack:
@@ -457,11 +457,11 @@ def test_a_hundred_slow_connections_keep_nobody_out(metrics: MetricsServer) -> N
 
 def test_a_failing_page_is_a_server_error() -> None:
     pages = ["fine\n"]
-    server = MetricsServer("localhost:0", pages.pop)
+    server = PageServer("localhost:0", pages.pop)
     assert http(server.address, b"GET /metrics HTTP/1.0\r\n\r\n")[1] == b"fine\n"
     assert http(server.address, b"GET /metrics HTTP/1.0\r\n\r\n")[0].startswith(b"HTTP/1.0 500 ")
     with pytest.raises(UsageError, match="cannot listen there"):
-        MetricsServer(server.address, pages.pop)
+        PageServer(server.address, pages.pop)
     server.close()
 
 
@@ -470,4 +470,4 @@ def test_a_failing_page_is_a_server_error() -> None:
 )
 def test_addresses_where_no_metrics_may_be_served_are_refused(address: str) -> None:
     with pytest.raises(UsageError, match=re.escape(address)):
-        MetricsServer(address, str)
+        PageServer(address, str)

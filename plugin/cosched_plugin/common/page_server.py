@@ -1,6 +1,7 @@
-"""The HTTP server of a page for Prometheus: it serves only GET and HEAD of /metrics, and only on this machine.
+"""The HTTP server of a page for Prometheus, and of pages for people: it serves only GET and HEAD.
 
-Loaded where such a server is asked for: Python's own takes a tenth of a scheduler's start.
+/metrics is served on this machine alone; other pages also elsewhere, where they know who asks. Loaded where such a server is
+asked for: Python's own takes a tenth of a scheduler's start.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.status import Status
@@ -19,38 +20,64 @@ from cosched_terminal.console import Log
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REQUEST_S: Final = 1.0  # time that a whole request may take
+PAGE_S: Final = 10.0  # likewise, where there are pages for people
 MOST_OPEN: Final = 32  # connections; one more cuts off the oldest, so that slow ones keep nobody out
 POLL_S: Final = 0.5  # delay until `close` is noticed
 
 
-def serve_metrics(address: str, status: Status, log: Log) -> MetricsServer:
+def serve_metrics(address: str, status: Status, log: Log) -> PageServer:
     """Serve the status of a scheduler, and say where."""
-    metrics = MetricsServer(address, lambda: status.prometheus("cosched_plugin"))
+    metrics = PageServer(address, lambda: status.prometheus("cosched_plugin"))
     log("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
     return metrics
 
 
-class MetricsServer:
-    """Serves the text that ``page`` returns, from construction to `close`, in daemon threads.
+class Request(NamedTuple):
+    """What is asked for: its path, still quoted, its query, and two lines of its head."""
 
-    ``page`` is called in one of them at a time.
+    path: str
+    query: str
+    host: str
+    cookie: str
 
-    ``address`` is HOST:PORT with a loopback address, port 0 for any; ``.address`` is the one actually bound. Raises UsageError for
-    another address, and for one that cannot be bound.
+
+class Answer(NamedTuple):
+    """A page, or why there is none."""
+
+    body: str
+    status: int = 200
+    headers: Mapping[str, str] = {"Content-Type": "text/html; charset=utf-8"}
+
+
+class PageServer:
+    """Serves the text that ``metrics`` returns, and what ``pages`` answers, from construction to `close`, in daemon threads.
+
+    Both are called in one of them at a time. Without ``metrics`` /metrics is a path like others.
+
+    ``address`` is HOST:PORT with a loopback address, port 0 for any; ``.address`` is the one actually bound. With ``secured`` it may
+    be any: ``pages`` then tells who asks. Raises UsageError for another address, and for one that cannot be bound.
     """
 
-    def __init__(self, address: str, page: Callable[[], str]) -> None:
-        reason = why_not(f"tcp://{address}")
+    def __init__(
+        self,
+        address: str,
+        metrics: Callable[[], str] | None,
+        pages: Callable[[Request], Answer] | None = None,
+        *,
+        secured: bool = False,
+    ) -> None:
+        reason = why_not(f"tcp://{address}", secured=secured and metrics is None)
         if reason is not None:
             raise UsageError(f"{address}: {reason}")
         host, _, port = address.rpartition(":")
         number = 0 if port == "*" else int(port)
         server_class = _ServerOf6 if host.startswith("[") else _Server
         try:
-            self._server = server_class((host.strip("[]"), number), _Handler)
+            self._server = server_class(("" if host == "*" else host.strip("[]"), number), _Handler)
         except OSError as error:
             raise UsageError(f"{address}: cannot listen there: {error.strerror or error}") from error
-        self._server.page = page
+        self._server.metrics, self._server.pages = metrics, pages
+        self._server.request_s = REQUEST_S if pages is None else PAGE_S
         self.address = f"{host}:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True)
         self._thread.start()
@@ -69,7 +96,9 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads = True
     block_on_close = False  # threads end within `REQUEST_S`
     request_queue_size = 128
-    page: Callable[[], str]
+    metrics: Callable[[], str] | None
+    pages: Callable[[Request], Answer] | None
+    request_s: float
 
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.one_page = threading.Lock()
@@ -112,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def handle(self) -> None:
         """Handle the request within a total time; timeouts of single reads would not limit it."""
-        hurry = threading.Timer(REQUEST_S, cut_off, [self.connection])
+        hurry = threading.Timer(self.server.request_s, cut_off, [self.connection])
         hurry.daemon = True
         hurry.start()
         try:
@@ -122,23 +151,36 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer with the page, or of HEAD with its head."""
-        if self.path.partition("?")[0] != "/metrics":
-            self.send_error(404)
-            return
         try:
             with self.server.one_page:
-                body = self.server.page().encode("utf-8", "replace")
-        except Exception:  # a defect in `page` must not end the thread
+                answer = self._answer()
+        except Exception:  # a defect in a page must not end the thread
             self.send_error(500)
             return
-        self.send_response(200)
-        self.send_header("Content-Type", CONTENT_TYPE)
+        if answer is None:
+            self.send_error(404)
+            return
+        body = answer.body.encode("utf-8", "replace")
+        self.send_response(answer.status)
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
 
     do_HEAD = do_GET
+
+    def _answer(self) -> Answer | None:
+        """Return what is served there; None: nothing."""
+        server = self.server
+        path, _, query = self.path.partition("?")
+        if path == "/metrics" and server.metrics is not None:
+            return Answer(server.metrics(), headers={"Content-Type": CONTENT_TYPE})
+        if server.pages is None:
+            return None
+        host, cookie = (self.headers.get(name) or "" for name in ("Host", "Cookie"))
+        return server.pages(Request(path, query, host, cookie))
 
     def _refuse(self) -> None:
         self.send_response(405)
