@@ -232,7 +232,7 @@ HELP = (
     "cosched_hwmodel.errors", "cosched_hwmodel.measured", "cosched_hwmodel.units", "cosched_plugin.common.errors",
     "cosched_plugin.protocol.endpoint", "cosched_plugin.protocol.errors", "cosched_plugin.protocol.limits",
     "cosched_emulator.errors", "cosched_emulator.offered", "cosched_emulator.studies.axes",
-    "cosched_emulator.users.idset",
+    "cosched_emulator.users.idset", "cosched_emulator.users.told",
 )  # fmt: skip
 
 

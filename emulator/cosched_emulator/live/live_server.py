@@ -127,10 +127,9 @@ class LiveServer:
         self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
         self._ended = self._sent_jobs = 0  # jobs that have ended, and those that the scheduler knew with the last batch
         self._sent_s: float | None = None  # when the unanswered batch was sent
-        self._was_full = self._was_silent = False
+        self._was_full = self._was_silent = self._stuck_reported = False
         self._stuck = ""  # why nothing goes on, since when, and whether that was said
         self._stuck_since_s = self._stuck_looked_s = 0.0
-        self._stuck_reported = False
         self._woken_s = 0.0  # when a batch of nothing but wakes was last sent
         self._asked: Turns[Asked] = Turns()  # requests of users that are not answered yet
 
