@@ -29,7 +29,7 @@ class LocalOnly(CoschedulingPolicy):
 
 
 class SpinBlock(CoschedulingPolicy):
-    """Poll for a fixed time, then block and ask for an interrupt (paper section 2.2)."""
+    """Poll for a fixed time, then block and ask for an interrupt (paper section 2.3)."""
 
     def __init__(self, spin_us: int = 1_000) -> None:
         self._spin_us = spin_us
@@ -43,7 +43,7 @@ class SpinBlock(CoschedulingPolicy):
 
 
 class CoordinatedCoscheduling(AdvisesOne):
-    """Senders and receivers poll for a fixed time and then block (section 2.2).
+    """Senders and receivers poll for a fixed time and then block (section 2.3).
 
     A sender polls ``send_spin_us`` for the acknowledgement of the network interface, a receiver ``spin_us`` for its
     message. Every ``interval_us`` the process with most unread messages is advised; of equal ones the first started.
@@ -75,7 +75,7 @@ class CoordinatedCoscheduling(AdvisesOne):
 
 
 class DynamicCoscheduling(AdvisesOne):
-    """A message for a process that does not have the CPU interrupts, and its process is advised at once (section 2.2).
+    """A message for a process that does not have the CPU interrupts, and its process is advised at once (section 2.3).
 
     Waits poll.
     """
@@ -95,7 +95,7 @@ class DynamicCoscheduling(AdvisesOne):
 
 
 class PeriodicBoost(AdvisesOne):
-    """Every ``interval_us`` a process with unread messages is advised, in turn (section 2.2). Waits poll.
+    """Every ``interval_us`` a process with unread messages is advised, in turn (section 2.3). Waits poll.
 
     The turn begins behind the process that was advised last; one that has the CPU is passed over. With
     ``ignore_counters`` advice counts whatever is left of a process's ticks, as on systems whose priorities decay.
@@ -128,7 +128,7 @@ BOOSTS: Final = ("collectives", "none", "all")
 
 
 class Hybrid(CoschedulingPolicy):
-    """Each wait blocks at once; a process goes first from the begin of a collective operation to its end (section 3.2).
+    """Each wait blocks at once; a process goes first from the begin of a collective operation to its end (section 4).
 
     ``boost`` "none" boosts no process, "all" also each process that has waited, until it gets the CPU. Of several
     boosted processes the one that has the CPU goes first, then the first in the run queue.
