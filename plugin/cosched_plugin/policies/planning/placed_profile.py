@@ -6,8 +6,7 @@ Counting comes first here, too: individual threads are examined only where there
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
@@ -26,9 +25,9 @@ from cosched_plugin.policies.planning.profile import (
     start_of,
 )
 
-# What is left besides threads, one array each: memory by node, each countable resource by node, and the licences by name. What a job
-# takes of them is written alike, None for what it takes nothing of.
-Left: TypeAlias = tuple[api.Ints, ...]
+# What is left besides threads, one array each with a row for every step: memory by node, each countable resource by node, and the
+# licences by name. What a job takes of them is written alike, in one row, None for what it takes nothing of.
+Left: TypeAlias = list[api.Ints]
 Taken: TypeAlias = tuple[api.Ints | None, ...]
 
 
@@ -47,7 +46,7 @@ class PlacedProfile:
         # Threads as one integer, by `side_by_side`: of 128 layers each operation would be 128 of them.
         self._free: list[int] = steps.joined()
         self.timeline = Timeline((steps.instant_us(step), free.bit_count()) for step, free in enumerate(self._free))
-        self._left: list[Left] = _left_at(self.timeline, view)
+        self._left: Left = _left_at(self.timeline, view)
 
     def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the least number of threads that the job takes, and its estimate."""
@@ -109,28 +108,33 @@ class PlacedProfile:
         self._advance(now_us)
         before._advance(now_us)
         same = before._free == after._free and before.timeline.times == after.timeline.times
-        if same and all(_equal(old, new) for old, new in zip(before._left, after._left, strict=True)):
+        if same and all(map(np.array_equal, before._left, after._left)):
             return []
         changes: list[Change] = []
         instants = sorted({*before.timeline.times, *after.timeline.times})
-        for at_us, until_us in zip(instants, [*instants[1:], FOREVER_US], strict=True):
-            old, new = before.timeline.step_at(at_us), after.timeline.step_at(at_us)
+        olds, news = before._steps_at(instants), after._steps_at(instants)
+        more = [now[news] - then[olds] for now, then in zip(after._left, before._left, strict=True)]
+        differs = np.zeros(len(instants), dtype=np.bool_)
+        for rows in more:
+            differs |= rows.any(axis=1)
+        spans = zip(instants, [*instants[1:], FOREVER_US], olds.tolist(), news.tolist(), differs.tolist(), strict=True)
+        for row, (at_us, until_us, old, new, differ) in enumerate(spans):
             lost = before._free[old] & ~after._free[new]
             gained = after._free[new] & ~before._free[old]
-            more = tuple([now - then for now, then in zip(after._left[new], before._left[old], strict=True)])
-            if not (lost or gained or (more and any(row.any() for row in more))):
+            if not (lost or gained or differ):
                 continue
-            for step in self._cut_out(at_us, until_us):
+            steps = self._cut_out(at_us, until_us)
+            for step in steps:
                 if lost & ~self._free[step]:
                     return None
                 self._free[step] = free = self._free[step] & ~lost | gained
                 self.timeline.values[step] = free.bit_count()
-                if more:
-                    self._left[step] = _changed(self._left[step], more, 1)
-                    if any(row.min(initial=0) < 0 for row in self._left[step]):
-                        return None
+            for left, by in zip(self._left, more, strict=True):
+                left[steps.start : steps.stop] += by[row]
+            if any(left[steps.start : steps.stop].min(initial=0) < 0 for left in self._left):
+                return None
             # Without threads, too: a job on a node that has failed gives its licences back when it ends.
-            freed = gained.bit_count() or int(any(bool((row > 0).any()) for row in more))
+            freed = gained.bit_count() or int(any(bool((by[row] > 0).any()) for by in more))
             changes.append(Change(at_us, until_us, freed))
         return changes
 
@@ -152,7 +156,7 @@ class PlacedProfile:
     def _licences_last(self, occupancies: Sequence[api.Occupancy]) -> bool:
         """Tell whether these jobs find their licences until they end."""
         taken = self._licences_taken(occupancies)
-        return all(bool((self._left[step][-1] >= amounts).all()) for step, amounts in taken.items())
+        return all(bool((self._left[-1][step] >= amounts).all()) for step, amounts in taken.items())
 
     def _licences_taken(self, occupancies: Sequence[api.Occupancy]) -> dict[int, api.Ints]:
         """Return what these jobs take besides, by step; a running one has its licences up to its expected end."""
@@ -213,13 +217,17 @@ class PlacedProfile:
         return api.side_by_side(api.whole_nodes(self._view).firsts(nodes), self._view.machine.nodes)
 
     def _least(self, steps: range, row: int) -> api.Ints:
-        least: api.Ints = np.minimum.reduce([left[row] for left in self._left[steps.start : steps.stop]])
+        least: api.Ints = self._left[row][steps.start : steps.stop].min(axis=0)
         return least
 
     def _steps(self, job: api.JobSpec, start_us: int) -> range:
         """Return the steps that the job overlaps."""
         times = self.timeline.times
         return range(self.timeline.step_at(start_us), bisect_left(times, start_us + self.need(job)[1]))
+
+    def _steps_at(self, instants: Sequence[int]) -> api.Ints:
+        """Return the steps in which some instants lie, none before the first step."""
+        return np.searchsorted(np.frombuffer(self.timeline.times, np.int64), instants, side="right") - 1
 
     def _change(self, job: api.JobSpec, promise: Promise, *, taken: bool) -> None:
         runs = _runs(promise)
@@ -232,9 +240,12 @@ class PlacedProfile:
             [each & ~threads for each in self._free[span]] if taken else [each | threads for each in self._free[span]]
         )
         self._free[span] = free
-        self.timeline.values[span] = array("q", map(int.bit_count, free))
-        if any(by is not None for by in besides):
-            self._left[span] = [_changed(left, besides, -1 if taken else 1) for left in self._left[span]]
+        sign = -1 if taken else 1
+        # All of them were free, or taken
+        np.frombuffer(self.timeline.values, np.int64)[span] += sign * threads.bit_count()
+        for left, by in zip(self._left, besides, strict=True):
+            if by is not None:
+                left[span] += sign * by
         self._join(steps.stop)
         self._join(steps.start)
 
@@ -247,19 +258,21 @@ class PlacedProfile:
         step = self.timeline.cut(at_us)
         if len(self.timeline.times) > len(self._free):
             self._free.insert(step, self._free[step - 1])
-            self._left.insert(step, self._left[step - 1])
+            self._left = [np.insert(left, step, left[step - 1], axis=0) for left in self._left]
         return step
 
     def _join(self, step: int) -> None:
         """Merge a step into the one before, if they are equal."""
         if not 0 < step < len(self._free) or self._free[step] != self._free[step - 1]:
             return
-        if _equal(self._left[step], self._left[step - 1]):
-            del self._free[step], self._left[step], self.timeline.times[step], self.timeline.values[step]
+        if all(np.array_equal(left[step], left[step - 1]) for left in self._left):
+            del self._free[step], self.timeline.times[step], self.timeline.values[step]
+            self._left = [np.delete(left, step, axis=0) for left in self._left]
 
     def _advance(self, now_us: int) -> None:
         past = max(0, self.timeline.step_at(now_us))  # a class's clock goes back where all jobs ended before its slice
-        del self._free[:past], self._left[:past]
+        del self._free[:past]
+        self._left = [left[past:] for left in self._left]
         self.timeline.advance(now_us)
 
 
@@ -280,9 +293,9 @@ class PlacedNodeProfile(PlacedProfile):
         steps = view.steps(besides)
         self._free = [nodes for _, nodes in steps]
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in steps)
-        self._left = [left[-1:] if view.machine.licences else () for left in _left_at(self.timeline, view)]
+        self._left = _left_at(self.timeline, view)[-1:] if view.machine.licences else []
         for step, wanted in self._licences_taken(besides).items():
-            self._left[step] = (self._left[step][-1] - wanted,)
+            self._left[-1][step] -= wanted
 
     def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the job's nodes, and how long it takes on them; more than there are, if it has no place since it was modified."""
@@ -337,7 +350,7 @@ class PlacedNodeProfile(PlacedProfile):
         return (_licences_of(job, self._view),) if self._view.machine.licences else ()
 
     def _lacks(self, step: int, wanted: api.Ints | None) -> bool:
-        return wanted is not None and bool((self._left[step][-1] < wanted).any())
+        return wanted is not None and bool((self._left[-1][step] < wanted).any())
 
     def _claimed(self, runs: tuple[api.Run, ...]) -> int:
         return api.nodes_of(runs)
@@ -353,27 +366,40 @@ NODE_PROFILES: Final[Mapping[bool, type[NodeProfile | PlacedNodeProfile]]] = {
 }
 
 
-def _left_at(timeline: Timeline, view: api.View) -> list[Left]:
+def _left_at(timeline: Timeline, view: api.View) -> Left:
     """Return what is left at every step, by the running jobs; on whole nodes, of each node what it has when it is empty."""
     machine, whole = view.machine, api.nodes_view(view) is not None
     memory, resources = (machine.memory_mb, machine.resources) if whole else (view.free_memory_mb, view.free_resources)
     licences = [view.licences.get(name, 0) for name in machine.licences]
-    rows = (memory, *[resources[name] for name in machine.resources], licences)
-    left: Left = tuple([np.array(row, dtype=np.int64) for row in rows])
-    leaving = [(max(end_us, view.now_us + 1), view.running[job_id]) for end_us, job_id in view.releases]
-    elsewhere = _licences(view.licences_elsewhere, view)
-    found: list[Left] = []
-    gone = 0
-    for at_us in timeline.times:
-        if elsewhere is not None and at_us > view.now_us:
-            left, elsewhere = (*left[:-1], left[-1] + elsewhere), None
-        while gone < len(leaving) and leaving[gone][0] <= at_us:
-            running = leaving[gone][1]
-            if view.holds(running):
-                left = _changed(left, _held_by(running.job, running.runs, view), 1)
-            gone += 1
-        found.append(left)
-    return found
+    times = timeline.times
+    left: Left = []
+    for row in (memory, *[resources[name] for name in machine.resources], licences):
+        rows = np.zeros((len(times), len(row)), dtype=np.int64)
+        rows[0] = row
+        left.append(rows)
+    # Each row holds what comes free in its step until they are summed up.
+    elsewhere, later = _licences(view.licences_elsewhere, view), bisect_right(times, view.now_us)
+    if elsewhere is not None and later < len(times):
+        left[-1][later] += elsewhere
+    for end_us, job_id in view.releases:
+        running = view.running[job_id]
+        step = bisect_left(times, max(end_us, view.now_us + 1))
+        if step < len(times) and view.holds(running):
+            _give_back(left, step, running.job, () if whole else running.runs, view)
+    return [np.cumsum(rows, axis=0) for rows in left]
+
+
+def _give_back(left: Left, step: int, job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> None:
+    """Add what a job has besides threads, on these nodes, to what comes free in a step."""
+    amounts = [(0, job.memory_mb, 0)] if job.memory_mb else []
+    known = list(view.machine.resources)
+    amounts += [(1 + known.index(name), 0, amount) for name, amount in job.resources if name in known]
+    for row, of_process, of_node in amounts:
+        for run in runs:
+            left[row][step, run.first : run.first + run.count] += run.processes * of_process + of_node
+    wanted = _licences_of(job, view)
+    if wanted is not None:
+        left[-1][step] += wanted
 
 
 def _taken_by(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> Taken:
@@ -407,15 +433,6 @@ def _on_nodes(runs: Sequence[api.Run], view: api.View, of_process: int, of_node:
     for run in runs:
         taken[run.first : run.first + run.count] += run.processes * of_process + of_node
     return taken
-
-
-def _changed(left: Left, taken: Taken, sign: int) -> Left:
-    """Return what is left after a change. Steps may share arrays: these are replaced, never changed."""
-    return tuple([row if by is None else row + sign * by for row, by in zip(left, taken, strict=True)])
-
-
-def _equal(one: Left, other: Left) -> bool:
-    return one is other or all(a is b or np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _suits(job: api.JobSpec, runs: Sequence[api.Run], view: api.View) -> bool:
