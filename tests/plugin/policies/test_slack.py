@@ -236,6 +236,14 @@ def test_slack_is_a_factor_of_the_expected_response(factor: float, adjust: float
     assert 1 in started
 
 
+@pytest.mark.parametrize("members", [True, False])
+def test_the_jobs_of_a_group_may_delay_each_other_where_others_alone_are_protected(*, members: bool) -> None:
+    """Beside job 2, job 1 would end after 4163 s, beyond its 4100."""
+    jobs = [spec_of(number, 4, 4000, OWN) for number in (1, 2)]
+    notes, fairness = [Note(1, "response", round(4100 * SECOND_US / 1.5))], {"name": "slack", "members": members}
+    assert decided(jobs, notes, fairness=fairness)[1] == ({1} if members else {1, 2})
+
+
 @pytest.mark.parametrize("choice", [{"choice": "best"}, {"choice": "first", "blocks": "none"}])
 def test_a_refused_window_is_followed_by_others_only_where_all_are_tried(
     choice: dict[str, Any], monkeypatch: pytest.MonkeyPatch

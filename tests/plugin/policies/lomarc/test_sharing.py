@@ -286,6 +286,15 @@ def test_a_lengthened_host_must_not_delay_the_head() -> None:
     ]
 
 
+def test_the_head_alone_joins_where_others_may_not() -> None:
+    """Figure 1: the first job joins running ones, and others are backfilled onto free nodes."""
+    hosts, only_head = [host(1000), host(1250, 2, 2)], {**FIRST, "all_join": False}
+    head, guest = cpu(1, 4, 100), network(2, 2, 500)
+    assert decided([head, guest], only_head, running=hosts) == []  # without it job 2 joins, as above
+    joined = [StartJob(1, runs_on((0, 2, 2, 1)), 750 * S, None), revised(10, 1250)]
+    assert decided([network(1, 2, 500), cpu(2, 4, 100)], only_head, running=hosts) == joined
+
+
 def test_a_pair_must_not_delay_the_head() -> None:
     """Two nodes are free, the head gets all four at 700. Job 2 alone would run until 600; with job 3, which takes 300 s, until 750."""
     waiting = [cpu(1, 4, 100), cpu(2, 2, 600), network(3, 2, 300)]
