@@ -184,7 +184,7 @@ def test_units_forbid_nothing_that_the_programs_call(commands: Commands) -> None
     folder = commands.folder
     serve = [
         "serve", "--nodes", "4", "--clock", "scaled", "--speed", "50", "--users", f"ipc://{folder}/u", "--db", "c.db",
-        "--bind", f"ipc://{folder}/s", "--estimate-starts", "--metrics", "127.0.0.1:0", "--standby",
+        "--bind", f"ipc://{folder}/s", "--estimate-starts", "--metrics", "127.0.0.1:0", "--web", "127.0.0.1:0", "--standby",
     ]  # fmt: skip
     scheduler = [
         "serve", "--connect", f"ipc://{folder}/s", "--policy", "lomarc-r", "--standby", "--set-aside", "--metrics",

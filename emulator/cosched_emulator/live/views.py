@@ -474,7 +474,9 @@ def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]
 
 
 # Fields that the process reports, too, under other names.
-_TOLD_HERE: Final = frozenset({"seq", "refused", "queued", "running", "nodes_down", "accounting_backlog", "batches"})
+_TOLD_HERE: Final = frozenset(
+    {"seq", "refused", "queued", "running", "nodes_down", "accounting_backlog", "batches", "by"}
+)
 
 
 def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]]) -> dict[str, Any]:

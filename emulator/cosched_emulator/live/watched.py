@@ -16,7 +16,9 @@ from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import amount, node_use
 from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
+from cosched_emulator.statistics.weighted import LENGTHS, MEDIUM_S, SHORT_S
 from cosched_emulator.users.requests import QUEUED, UNSERVED
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.limits import LIMIT_REASONS
 from cosched_plugin.common.status import Gauge
 from cosched_plugin.common.threads import each_node
@@ -51,6 +53,25 @@ WAITS: Final = {
     "order": "Pending jobs that would fit, while others come first.",
     "scheduler": "Pending jobs that the scheduler has not started, for a reason that is not known.",
 }
+MOST_USERS: Final = 50  # with metrics of their own: those with most jobs, and those of the others together
+OTHERS: Final = "(others)"  # is no user's name
+_BY: Final = {  # labels, and which jobs have them
+    "partition": "each in the first of the partitions that it names",
+    "user": f"of the {MOST_USERS} users with most jobs; {OTHERS}: of all others",
+    "class": f"short up to an estimate of {SHORT_S} s, medium up to {MEDIUM_S} s, else long",
+}
+
+
+def _gauges_by(label: str, which: str) -> dict[str, Gauge]:
+    """Return the metrics of jobs with one label."""
+    first = "How long the one of these that came first has been pending; 0: none is."
+    return {
+        f"by.{label}.*.running": Gauge(f"{label}_running_jobs", f"Running jobs, {which}.", (label,)),
+        f"by.{label}.*.pending": Gauge(f"{label}_pending_jobs", "Pending jobs, likewise.", (label,)),
+        f"by.{label}.*.longest_wait_us": Gauge(f"{label}_longest_wait_seconds", first, (label,)),
+    }
+
+
 GAUGES: Final = {
     "shared_nodes": Gauge("shared_nodes", "Nodes with more than one job."),
     "shared_jobs": Gauge("shared_jobs", "Running jobs on such nodes."),
@@ -66,10 +87,7 @@ GAUGES: Final = {
     "resources.*.used": Gauge("resources_used", "Those that jobs have.", ("resource",)),
     "licences.*.all": Gauge("licences", "Licences of the machine.", ("licence",)),
     "licences.*.used": Gauge("licences_used", "Those that jobs have.", ("licence",)),
-    "partitions.*.running": Gauge(
-        "partition_running_jobs", "Running jobs, each in the first of the partitions that it names.", ("partition",)
-    ),
-    "partitions.*.pending": Gauge("partition_pending_jobs", "Pending jobs, likewise.", ("partition",)),
+    **{key: gauge for label, which in _BY.items() for key, gauge in _gauges_by(label, which).items()},
     "partitions.*.threads.all": Gauge(
         "partition_threads", "Hardware threads of the partition's nodes; a node may be in several.", ("partition",)
     ),
@@ -148,15 +166,14 @@ class Watched:
         for job in manager.running.values():
             if job.job.spec.licences and not job.on_disk:
                 licences.update(dict(job.job.spec.licences))
-        running = Counter(_partition(job) for job in manager.running.values())
-        waiting = [entry.job for entry in live.waiting.values()]
-        pending = Counter(_partition(job) for job in (*manager.pending.values(), *waiting))
+        none = dict.fromkeys(("running", "pending", "longest_wait_us"), 0)
+        found = self._jobs(_partition)
+        by_partition = {each.name: found.get(each.name, none) for each, _ in live.gate.binding.members()}
         partitions = {}
         for partition, members in live.gate.binding.members():
             nodes = [node for node in every if members >> node & 1]
             partitions[partition.name] = {
-                "running": running[partition.name],
-                "pending": pending[partition.name],
+                **{key: value for key, value in by_partition[partition.name].items() if key != "longest_wait_us"},
                 "threads": amount(machine.threads_of, use.threads, nodes),
                 "resources": use.resources_of(machine, nodes),
             }
@@ -164,7 +181,52 @@ class Watched:
             "resources": use.resources_of(machine, every),
             "licences": {name: {"all": count, "used": licences[name]} for name, count in machine.licences.items()},
             "partitions": partitions,
+            "by": {
+                "partition": by_partition,
+                "user": self._users(),
+                "class": dict.fromkeys(LENGTHS, none) | self._jobs(_length),
+            },
         }
+
+    def _jobs(self, group_of: Callable[[ManagedJob], str]) -> dict[str, dict[str, int]]:
+        """Return by group the running and the pending jobs, and how long the first of these has been pending."""
+        live, manager = self._live, self._live.manager
+        waiting = [*manager.pending.values(), *[entry.job for entry in live.waiting.values()]]
+        running = Counter(map(group_of, manager.running.values()))
+        pending, first_us = Counter[str](), dict[str, int]()
+        for job in waiting:
+            group = group_of(job)
+            pending[group] += 1
+            first_us[group] = min(first_us.get(group, live.now_us), job.job.spec.submit_us)
+        return {
+            group: {
+                "running": running[group],
+                "pending": pending[group],
+                "longest_wait_us": live.now_us - first_us.get(group, live.now_us),
+            }
+            for group in running | pending
+        }
+
+    def _users(self) -> dict[str, dict[str, int]]:
+        """Return the same by user: of those with most jobs, and of all others together."""
+        origins = self._live.origins
+
+        def user_of(job: ManagedJob) -> str:
+            origin = origins.get(job.id)
+            return (origin.owner if origin is not None else "") or job.job.spec.user
+
+        found = self._jobs(user_of)
+        order = sorted(found, key=lambda user: (-found[user]["running"] - found[user]["pending"], user))
+        if len(order) <= MOST_USERS:
+            return found
+        kept = {*order[:MOST_USERS]}
+        return self._jobs(lambda job: user if (user := user_of(job)) in kept else OTHERS)
+
+
+def _length(job: ManagedJob) -> str:
+    """Return the class of a job by its estimate."""
+    estimate_us = job.job.spec.estimate_us
+    return LENGTHS[(estimate_us > SHORT_S * SECOND_US) + (estimate_us > MEDIUM_S * SECOND_US)]
 
 
 def _partition(job: ManagedJob) -> str:

@@ -12,7 +12,7 @@ from tests.runs import run_on
 
 from cosched_emulator.cli.user_tables import history_table, long_node_table, node_table, queue_table
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.watched import GAUGES, REASONS, Watched
+from cosched_emulator.live.watched import GAUGES, MOST_USERS, OTHERS, REASONS, Watched
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.manager.gate import Gate
@@ -226,3 +226,25 @@ def test_what_runs_waits_and_is_in_use_is_counted_by_partition() -> None:
     assert 'm_partition_threads_used{partition="gpu"} 5\n' in page
     assert 'm_partition_resources_used{partition="gpu",resource="gpu:a100"} 1\n' in page
     assert 'm_resources{resource="gpu"} 4\n' in page
+    assert 'm_user_pending_jobs{user="bob"} 1\n' in page
+    assert 'm_class_running_jobs{class="long"} 0\n' in page
+    site.live.advance(90_000_000)
+    watched = Watched(site.live, None, lambda: True)
+    watched.look()
+    page = Status(lambda: watched.figures, GAUGES).prometheus("m")
+    assert 'm_user_longest_wait_seconds{user="bob"} 90.0\n' in page
+    assert 'm_partition_longest_wait_seconds{partition="none"} 0.0\n' in page
+
+
+def test_metrics_by_user_are_of_a_bounded_number_of_users() -> None:
+    """A thousand users would be a thousand series, for each of which Prometheus keeps memory."""
+    site = Bound()
+    for number in range(MOST_USERS + 20):
+        for _ in range(1 + (number < MOST_USERS)):
+            site.do(submit(1), who=Requester(f"user{number}", operator=False))
+    watched = Watched(site.live, None, lambda: True)
+    watched.look()
+    users = watched.figures["by"]["user"]
+    assert len(users) == MOST_USERS + 1
+    assert users[OTHERS]["pending"] == 20
+    assert sum(each["pending"] for each in users.values()) == 2 * MOST_USERS + 20
