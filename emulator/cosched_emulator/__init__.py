@@ -13,21 +13,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from cosched_emulator.api.simulate import Run, prepare, simulate
+    from cosched_emulator.notebook.comparing import classes, compare, losers, what_if
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
     from cosched_emulator.scenario.schema import Scenario
     from cosched_emulator.studies.runner import study
 
-__all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate", "study"]
+__all__ = [
+    "Prepared", "Run", "Scenario", "classes", "compare", "losers", "prepare", "read_scenario", "simulate", "study", "what_if",
+]  # fmt: skip
 
 _MODULES: Final = {
     "Prepared": "run.prepare",
     "Run": "api.simulate",
     "Scenario": "scenario.schema",
+    "classes": "notebook.comparing",
+    "compare": "notebook.comparing",
+    "losers": "notebook.comparing",
     "prepare": "api.simulate",
     "read_scenario": "scenario.reader",
     "simulate": "api.simulate",
     "study": "studies.runner",
+    "what_if": "notebook.comparing",
 }
 
 

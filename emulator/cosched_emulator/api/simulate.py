@@ -28,6 +28,7 @@ from cosched_emulator.results.files.run_folder import (
     place_trace,
     read_summary,
 )
+from cosched_emulator.results.shown import Shown
 from cosched_emulator.run.counted import backfill_of
 from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, TraceRecord, TraceSink, coupling, record_answers
 from cosched_emulator.run.policy_warnings import warnings_of
@@ -268,7 +269,7 @@ def _outcomes(run: RunLike, classes: LoserClasses | None) -> Outcomes:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Shown):
     """The result of `simulate`: figures, jobs and allocations of a finished run.
 
     It can be pickled. ``trace_at`` is the place of the decision trace.
@@ -396,6 +397,10 @@ class Run:
     def to_pandas(self) -> pandas.DataFrame:
         """Return the jobs as a pandas DataFrame; ImportError where pandas is not installed."""
         return self.jobs.to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the jobs as an Arrow stream: what ``polars.DataFrame(run)`` and others read."""
+        return self.jobs.__arrow_c_stream__()
 
     def write(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write the run folder, as ``cosched-emulator simulate --out`` does, and return its path.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from cosched_emulator.api.arrow import stream_of
 from cosched_emulator.results.ended_jobs import BoolArray
 from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_emulator.workload.job import Workload
@@ -39,7 +40,14 @@ class _Table:
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the columns as a pandas DataFrame; ImportError if pandas is not installed; nothing else needs it."""
-        return frame_of({name: getattr(self, name) for name in self.columns()})
+        return frame_of(self._as_dict())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the columns as an Arrow stream: what ``polars.DataFrame(table)`` and others read."""
+        return stream_of(self._as_dict())
+
+    def _as_dict(self) -> dict[str, npt.NDArray[Any]]:
+        return {name: getattr(self, name) for name in self.columns()}
 
 
 def frame_of(columns: Mapping[str, npt.NDArray[Any]]) -> pandas.DataFrame:
@@ -47,7 +55,7 @@ def frame_of(columns: Mapping[str, npt.NDArray[Any]]) -> pandas.DataFrame:
     try:
         import pandas  # noqa: PLC0415 - an optional package, slow to load
     except ImportError as error:
-        raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from error
+        raise ImportError("to_pandas() needs pandas, which is not installed: pip install 'cosched[pandas]'") from error
     return pandas.DataFrame(columns)
 
 

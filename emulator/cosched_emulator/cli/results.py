@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,41 +116,24 @@ def classes(
       cosched-emulator classes runs/glts --short-s 3600 --medium-s 36000 --json
       cosched-emulator classes runs/bound --by partition
     """
-    from cosched_emulator.results.compared_runs import NOT_ALIKE, OTHER_JOBS, are_alike, run_names
-    from cosched_emulator.results.figures import classes as figures_of
-    from cosched_emulator.results.figures import comparison, metrics
-    from cosched_emulator.results.files.run_reader import read_owners, read_run
+    from cosched_emulator.results.compared_classes import classes_of
+    from cosched_emulator.results.compared_runs import run_names
+    from cosched_emulator.results.figures.classes import ClassRules
 
     if short_s > medium_s:
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
-    names = run_names(run_dirs)
-    rules = figures_of.ClassRules(short_s, medium_s, bound_s, high_load)
-    tables = figures_of.class_tables(rules)
-    figures: list[dict[str, Any]] = []
-    completed: list[bytes] = []
-    for folder in run_dirs:
-        run = read_run(folder)
-        if by is None:
-            figures.append(figures_of.class_figures_of_columns(run.jobs, run.stays, run.machine, rules).as_dict())
-        else:
-            found = figures_of.fact_figures(run.jobs, read_owners(folder, run.jobs).facts[by], rules)
-            figures.append({value: each._asdict() for value, each in found.items()})
-            tables = figures_of.fact_tables(by, list(dict.fromkeys(value for run in figures for value in run)))
-        completed.append(run.jobs.id[metrics.population(run.jobs, "finished")].tobytes())
+    rules = ClassRules(short_s, medium_s, bound_s, high_load)
+    found = classes_of(run_dirs, run_names(run_dirs), by, rules)
     if as_json:
         runs: list[dict[str, Any]] = [
-            {"name": name, "folder": str(folder), "rules": rules._asdict(), "figures": found}
-            for name, folder, found in zip(names, run_dirs, figures, strict=True)
+            {"name": name, "folder": str(folder), "rules": rules._asdict(), "figures": figures}
+            for name, folder, figures in zip(found.names, run_dirs, found.figures, strict=True)
         ]
         say(json.dumps(runs, indent=2, ensure_ascii=False))
         return
-    alike = are_alike(run_dirs)
-    same_jobs = len(set(completed)) == 1
-    if not alike or not same_jobs:
-        say(OTHER_JOBS if alike else NOT_ALIKE, err=True)
-    compared = partial(comparison.compare, figures, mark_best=alike, same_jobs=same_jobs)
-    texts = [f"{heading}\n{comparison.text_table(names, compared(figures=rows))}" for heading, rows in tables.items()]
-    say("\n".join(texts), nl=False)
+    if found.note:
+        say(found.note, err=True)
+    say(str(found), nl=False)
 
 
 # Over 50 lines: one parameter for each option.

@@ -127,6 +127,11 @@ def write_page(file: str | os.PathLike[str], page: Page, *, force: bool = False)
             stream.write(part)
 
 
+def fragment(blocks: Sequence[Block]) -> str:
+    """Return paragraphs and tables as HTML that a notebook shows among its own: without style and scripts."""
+    return f'<div class="cosched">{"".join(part for block in blocks for part in _block(block, []))}</div>'
+
+
 def page_parts(page: Page, *, is_live: bool = False) -> Iterator[str]:
     """Yield the text of the HTML file; ``is_live``: it asks its server for itself again, and may ask for nothing else."""
     style = "\n".join(map(_asset, STYLES))

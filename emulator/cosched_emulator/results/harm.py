@@ -14,6 +14,7 @@ from cosched_emulator.results.ended_jobs import BoolArray, IntArray
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, percentiles
 from cosched_emulator.results.figures.occupancy import exact_sum, ratio, rounded
 from cosched_emulator.results.record_columns import RecordColumns
+from cosched_emulator.results.shown import Shown
 from cosched_emulator.statistics.weighted import (
     CLASS_NAMES,
     MEDIUM_S,
@@ -362,7 +363,7 @@ DEFAULT_RULE = LaterRule()
 
 
 @dataclass(frozen=True, eq=False)
-class Harm:
+class Harm(Shown):
     """Which jobs of a run respond later than in its baselines, by how much, and why. It can be pickled."""
 
     rule: LaterRule

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cosched_emulator.api.arrow import stream_of
 from cosched_emulator.api.tables import frame_of
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.comparison import most_of
 from cosched_emulator.results.figures.metrics import PERCENTS
 from cosched_emulator.results.harm import Harm, HarmFigures, Outcomes, measure_harm
+from cosched_emulator.results.shown import Shown
 from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile
 from cosched_emulator.statistics.intervals import (
     LEVEL,
@@ -379,7 +381,7 @@ def _losers(cell: StoredCell, harm: Harm) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True, eq=False)
-class StudyResult:
+class StudyResult(Shown):
     """The results of a study, as read from its folder."""
 
     plan: StoredPlan = field(repr=False)
@@ -430,6 +432,10 @@ class StudyResult:
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a pandas DataFrame; ImportError where pandas is not installed; nothing else needs it."""
         return frame_of(self.columns)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Return the rows as an Arrow stream: what ``polars.DataFrame(result)`` and others read."""
+        return stream_of(self.columns)
 
 
 def read_study(folder: StudyFolder) -> StudyResult:

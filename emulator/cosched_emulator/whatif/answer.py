@@ -6,9 +6,11 @@ A gain passes a gate (`gated`): the baseline must be credible, and nearer to the
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.results.shown import Picture, html_of, picture_of
 from cosched_emulator.statistics.intervals import (
     Interval,
     change_of,
@@ -125,6 +127,14 @@ class Answer(NamedTuple):
         known = [one for one in self.compared if one.response is not None]
         known.sort(key=lambda one: (VERDICTS.index(one.verdict), one.response.mean if one.response else 0))
         return known[0] if known else None
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return html_of(self)
+
+    def plot(self, file: str | os.PathLike[str] | None = None, **how: Any) -> Picture | None:
+        """Draw the change of the mean response under each candidate, as `Shown.plot`."""
+        return picture_of(self, file, **how)
 
     def waits_under(self, one: Compared) -> Waits | None:
         """Return what jobs waited under a candidate."""

@@ -356,7 +356,7 @@ def test_a_pickled_run_can_be_written(folder: Path) -> None:
 def test_tables_convert_to_pandas_if_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     run = simulate(SMALL, "easy")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="needs pandas, which is not installed: pip install pandas"):
+    with pytest.raises(ImportError, match="needs pandas, which is not installed: pip install 'cosched\\[pandas\\]'"):
         run.to_pandas()
     monkeypatch.setitem(sys.modules, "pandas", type("pandas", (), {"DataFrame": dict}))
     frame: Any = run.to_pandas()

@@ -37,7 +37,7 @@ from cosched_emulator.results.figures.occupancy import (
     time_average,
 )
 from cosched_emulator.results.record_columns import RecordColumns, StayColumns
-from cosched_emulator.statistics.intervals import LEVEL, t_critical
+from cosched_emulator.statistics.intervals import LEVEL, Interval, t_critical
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -338,6 +338,24 @@ def plot_distribution(
             legend_above(axes, 4, handlelength=2.8)
         banded = any(found.band is not None for found in drawn.values())
         caption(picture, title, "Bands: 95 % intervals over seeds, at each value." if banded else "")
+
+
+def plot_changes(
+    file: str | os.PathLike[str], changes: Sequence[tuple[str, Interval]], title: str = "", note: str = ""
+) -> None:
+    """Draw changes in percent, a row each, with their intervals."""
+    with drawing(file, 9.6, 1.2 + 0.3 * len(changes)) as picture:
+        axes = picture.subplots()
+        found = [change for _, change in changes]
+        places = np.arange(len(found))
+        lengths = error_lengths(found)
+        axes.errorbar([change.mean for change in found], places, xerr=lengths, fmt="o", color=INK, capsize=3)
+        axes.axvline(0, color=QUIET, linewidth=0.8)
+        axes.set_yticks(places, [name for name, _ in changes])
+        axes.set_ylim(len(found) - 0.5, -0.5)
+        axes.set_xlabel("change [%]")
+        axes.grid(axis="x", color=GRID, linewidth=0.8)
+        caption(picture, title, "\n".join(wrap(note, _LETTERS)))
 
 
 # ---------------------------------------------------------------- parts of pictures
