@@ -26,7 +26,8 @@ ROWS: Final = (
     "cosched_emulator.nodeos", "cosched_emulator.workload", "cosched_emulator.scenario", "cosched_emulator.manager",
     "cosched_emulator.accounting", "cosched_emulator.couplings", "cosched_emulator.results", "cosched_emulator.explain",
     "cosched_emulator.run", "cosched_emulator.batsim", "cosched_emulator.expected_starts", "cosched_emulator.api",
-    "cosched_emulator.notebook", "cosched_emulator.studies", "cosched_emulator.whatif", "cosched_emulator.page", "cosched_emulator.users", "cosched_emulator.live",
+    "cosched_emulator.notebook",
+    "cosched_emulator.studies", "cosched_emulator.whatif", "cosched_emulator.page", "cosched_emulator.users", "cosched_emulator.live",
     "cosched_emulator.cli",
 )  # fmt: skip
 # The two doors of the emulator: they import what a caller asks for.
