@@ -64,6 +64,7 @@ from cosched_plugin.common.threads import (
     is_empty as is_empty,
     layers_of as layers_of,
     lowest_nodes as lowest_nodes,
+    lowest_threads as lowest_threads,
     minus as minus,
     nodes_of as nodes_of,
     none_of as none_of,
@@ -86,7 +87,6 @@ from cosched_plugin.core.first_fit import (
     fill_nodes as fill_nodes,
     first_fit as first_fit,
     lowest_runs as lowest_runs,
-    lowest_threads as lowest_threads,
     packed as packed,
     runs_from as runs_from,
 )

@@ -29,7 +29,7 @@ from cosched_emulator.results.files.run_folder import (
     read_summary,
 )
 from cosched_emulator.results.shown import Shown
-from cosched_emulator.run.counted import backfill_of
+from cosched_emulator.run.counted import rule_of
 from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, TraceRecord, TraceSink, coupling, record_answers
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared
@@ -524,7 +524,7 @@ def _run(
     jobs = len(prepared.workload.jobs)
     ended = None if progress is None else partial(_tell, progress, jobs)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
-        counted = backfill_of(choice, prepared) if link == "direct" and way.to is None and db is None else None
+        counted = rule_of(choice, prepared) if link == "direct" and way.to is None and db is None else None
         if counted is not None:
             finished = run_counted(prepared, counted, ended, files)
         else:

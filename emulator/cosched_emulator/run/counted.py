@@ -1,7 +1,7 @@
-"""Runs in which counting decides: FCFS, EASY and SJBF where each node has one thread and nothing but jobs happens.
+"""Runs in which counting decides: FCFS, EASY and SJBF, or shortest first, on any threads, where nothing but jobs happens.
 
 Manager and scheduler then exchange nothing that is not known beforehand, so one loop does the work of both, with the same records.
-`backfill_of` tells which runs these are: it names what the loop honours, and all else takes the ordinary path.
+`rule_of` tells which runs these are: it names what the loop honours, and all else takes the ordinary path.
 """
 
 from __future__ import annotations
@@ -24,11 +24,21 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.jobs_in_columns import BLOCK, Column, columns_of
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.threads import lowest_nodes, nodes_of
+from cosched_plugin.common.threads import (
+    DEEP,
+    Layers,
+    layers_of,
+    lowest_nodes,
+    lowest_of_layers,
+    minus,
+    nodes_of,
+    union,
+)
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import COMPLETED, REJECTED, TIMEOUT, Run
 
 _PRESETS: Final = {"none": "fcfs", "easy": "easy", "sjbf": "sjbf"}  # by backfill
+_ORDERS: Final = ("fcfs", "shortest")
 # Columns of jobs that the loop honours, or that no manager and no such policy looks at.
 _FREE: Final = frozenset(
     (
@@ -54,11 +64,19 @@ _NEVER: Final = 1 << 62
 _new = tuple.__new__  # a call of the class of a named tuple takes twice as long
 
 
-def backfill_of(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return the backfill of a run in which counting decides; None: it takes the ordinary path."""
-    backfill = choice.settings.get("backfill")
-    name = backfill.get("name") if isinstance(backfill, dict) else None
-    if name not in _PRESETS or not choice.shipped or choice.settings != choose(_PRESETS[name]).settings:
+class Rule(NamedTuple):
+    """Who starts next."""
+
+    order: str
+    backfill: str
+
+
+def rule_of(choice: PolicyChoice, prepared: Prepared) -> Rule | None:
+    """Return the rule of a run in which counting decides; None: it takes the ordinary path."""
+    rule = Rule(*[_name_in(choice.settings.get(kind)) for kind in Rule._fields])
+    if rule.order not in _ORDERS or rule.backfill not in _PRESETS or not choice.shipped:
+        return None
+    if choice.settings != {**choose(_PRESETS[rule.backfill]).settings, "order": {"name": rule.order}}:
         return None
     given = prepared.scenario
     plain = Scenario(given.seed, given.cluster, workload=given.workload, results=given.results, policy=given.policy)
@@ -66,8 +84,27 @@ def backfill_of(choice: PolicyChoice, prepared: Prepared) -> str | None:
         return None
     if prepared.power is not None or prepared.licences or prepared.workload.programs is not None:
         return None
-    alike = all(item.threads == 1 and not item.resources for item in prepared.nodes)
-    return name if alike and columns_of(prepared.workload.jobs).usual(_FREE) else None
+    plain_nodes = all(item.threads < DEEP and not item.resources for item in prepared.nodes)
+    return rule if plain_nodes and columns_of(prepared.workload.jobs).usual(_FREE) else None
+
+
+def _name_in(part: object) -> str:
+    return str(part.get("name")) if isinstance(part, dict) else ""
+
+
+def threads_of(prepared: Prepared) -> int:
+    """Return how many hardware threads the machine has."""
+    return sum(item.nodes * item.threads for item in prepared.nodes)
+
+
+def _all_of(prepared: Prepared) -> tuple[NodeSet, ...]:
+    layers = [0] * max(item.threads for item in prepared.nodes)
+    first = 0
+    for item in prepared.nodes:
+        for thread in range(item.threads):
+            layers[thread] |= ((1 << item.nodes) - 1) << first
+        first += item.nodes
+    return tuple(map(NodeSet, layers))
 
 
 class End(NamedTuple):
@@ -78,7 +115,7 @@ class End(NamedTuple):
     start_us: int
     release_us: int  # when it was expected to end
     processes: int
-    nodes: int  # that it held, as a set
+    threads: Layers  # that it held
     runs: tuple[Run, ...]  # the same; empty: it was refused
 
 
@@ -87,24 +124,26 @@ _NONE: Final = (0, _NEVER, 0, 0, 0, None)
 
 
 class CountedRun:
-    """One run of the jobs of a scenario that `backfill_of` names."""
+    """One run of the jobs of a scenario that `rule_of` names."""
 
     def __init__(
         self,
         prepared: Prepared,
-        backfill: str,
+        rule: Rule,
         ended: Callable[[End], None],
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """``ended`` is told of every job as it ends; ``progress`` is called with the number of jobs that have ended."""
         self.batches = 0  # that a scheduler would have answered
         self._jobs = columns_of(prepared.workload.jobs)
-        self._nodes = self._count = sum(item.nodes for item in prepared.nodes)  # all, and free ones
-        self._free = (1 << self._nodes) - 1
-        self._backfills, self._shortest = backfill != "none", backfill == "sjbf"
+        self._threads = self._count = threads_of(prepared)  # all, and free ones
+        self._free: Any = _all_of(prepared)  # Layers: a call of NodeSet takes as long as what it checks
+        self._depth = len(self._free)
+        self._backfills, self._by_estimate = rule.backfill != "none", rule.order == "shortest"
+        self._shortest = self._by_estimate or rule.backfill == "sjbf"  # the first to overtake
         self._ended = ended
         self._progress = progress
-        self._queue = _Queue(indexed=self._backfills)
+        self._queue = _Queue(indexed=self._backfills, by_estimate=self._by_estimate)
         self._ends: list[End] = []  # a heap of running jobs
         self._releases: list[tuple[int, int, int]] = []  # (expected end, id, nodes) of running jobs, sorted
         self._head: _Waiting | None = (
@@ -115,10 +154,10 @@ class CountedRun:
     # At an instant ends come first, by id, then submissions; a job that takes no time ends in the next batch of its instant.
     def run(self) -> None:
         """Run to the end of all jobs."""
-        ends, releases, nodes, coming_jobs = self._ends, self._releases, self._nodes, self._coming()
+        ends, releases, threads, coming_jobs = self._ends, self._releases, self._threads, self._coming()
         backfills, told, progress, decide = self._backfills, self._ended, self._progress, self._decide
         coming = next(coming_jobs, _NONE)
-        over = 0
+        over, deep = 0, self._depth
         while True:
             now_us = coming[1]
             if ends and ends[0][0] < now_us:
@@ -132,15 +171,16 @@ class CountedRun:
                 end = heappop(ends)
                 _, job_id, _, release_us, processes, held, _ = end
                 gone += 1
-                self._free |= held
+                free = self._free
+                self._free = (free[0] | held[0],) if deep == 1 else union(free, held)
                 self._count += processes
                 if backfills:
                     del releases[bisect_left(releases, (release_us, job_id))]
                 told(end)
             new: list[_Waiting] = []
             while coming[1] <= now_us:
-                if coming[2] > nodes:
-                    told(_new(End, (now_us, coming[0], 0, 0, coming[2], 0, ())))
+                if coming[2] > threads:
+                    told(_new(End, (now_us, coming[0], 0, 0, coming[2], (), ())))
                 else:
                     new.append(coming)
                 coming = next(coming_jobs, _NONE)
@@ -165,6 +205,10 @@ class CountedRun:
     def _decide(self, now_us: int, new: list[_Waiting], changed: bool) -> None:
         """Start the jobs that may start now; ``new`` ones are not in the queue yet."""
         queue, head = self._queue, self._head
+        if self._by_estimate and new:
+            new.sort(key=itemgetter(3))
+            if head is not None and new[0][3] < head[3]:
+                head = None  # another one is first now
         if head is not None and not changed and (not self._backfills or self._releases[0][0] > now_us):
             if not self._backfills:
                 queue.enter(new)
@@ -200,10 +244,17 @@ class CountedRun:
 
     def _start(self, job: _Waiting, now_us: int) -> None:
         job_id, _, processes, estimate_us, run_us, limit_us = job
-        runs = lowest_nodes(processes, NodeSet(self._free))
-        assert runs is not None
-        held = nodes_of(runs)
-        self._free ^= held
+        free, depth = self._free, self._depth
+        held: Layers
+        if depth == 1:
+            runs = lowest_nodes(processes, free[0])
+            assert runs is not None
+            held = (nodes_of(runs),)
+            self._free = (free[0] ^ held[0],)
+        else:
+            runs = lowest_of_layers(processes, free)
+            held = layers_of(runs, depth)
+            self._free = minus(free, held)
         self._count -= processes
         release_us = now_us + estimate_us
         if self._backfills:
@@ -247,9 +298,10 @@ class CountedRun:
 class _Queue:
     """The pending jobs, in order and by size: refused jobs need more nodes than are free, or more time, and are not looked at."""
 
-    def __init__(self, *, indexed: bool) -> None:
+    def __init__(self, *, indexed: bool, by_estimate: bool) -> None:
         self.jobs: dict[int, _Waiting] = {}
         self._order: deque[int] = deque()  # their ids as they came, and of some that have started
+        self._shortest: list[tuple[int, int]] | None = [] if by_estimate else None  # the same, a heap of (estimate, id)
         self._indexed = indexed
         self._by_size: dict[int, list[tuple[int, int]]] = {}  # (estimate, id), sorted
         self._sizes: list[int] = []  # sorted
@@ -259,7 +311,10 @@ class _Queue:
         for job in jobs:
             job_id, _, processes, estimate_us, _, _ = job
             self.jobs[job_id] = job
-            self._order.append(job_id)
+            if self._shortest is None:
+                self._order.append(job_id)
+            else:
+                heappush(self._shortest, (estimate_us, job_id))
             if self._indexed:
                 alike = self._by_size.get(processes)
                 if alike:
@@ -282,7 +337,12 @@ class _Queue:
 
     def first(self) -> _Waiting | None:
         """Return the first job; None: there is none."""
-        order, jobs = self._order, self.jobs
+        order, jobs, shortest = self._order, self.jobs, self._shortest
+        while shortest:
+            job = jobs.get(shortest[0][1])
+            if job is not None:
+                return job
+            heappop(shortest)
         while order:
             job = jobs.get(order[0])
             if job is not None:
@@ -312,7 +372,8 @@ class CountedJobs:
 
     def __init__(self, prepared: Prepared) -> None:
         self._jobs = jobs = columns_of(prepared.workload.jobs)
-        self._threads = sum(item.nodes for item in prepared.nodes)
+        self._threads = threads_of(prepared)
+        self._deep = any(item.threads > 1 for item in prepared.nodes)
         self._times = [column.array for column in (jobs.submit_us, jobs.estimate_us, jobs.run_us)]
 
     def columns(self, ends: list[End]) -> EndedJobs:
@@ -332,7 +393,7 @@ class CountedJobs:
             (TIMEOUT if late else COMPLETED) if began else REJECTED
             for late, began in zip(killed, started.tolist(), strict=True)
         ]
-        held = np.where(started, asked, 0)
+        nodes = [sum([run.count for run in its]) for its in runs] if self._deep else asked
         stays = [
             (row, 0, began_us, until_us, *run)
             for row, (began_us, until_us, its) in enumerate(zip(start_us, end_us, runs, strict=True))
@@ -352,8 +413,8 @@ class CountedJobs:
             expected_us=estimate_us,
             limit_us=limit_us,
             asked=asked,
-            threads=held,
-            nodes=held,
+            threads=np.where(started, asked, 0),
+            nodes=np.where(started, nodes, 0),
             started=started,
             ended=np.ones(count, dtype=np.bool_),
             state=states,

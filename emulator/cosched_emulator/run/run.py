@@ -17,7 +17,7 @@ from cosched_emulator.results.figures.metrics import TIME_SHARING, TimeSharingTo
 from cosched_emulator.results.files.run_files import JOBS_AT_ONCE, RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
 from cosched_emulator.results.record_columns import ColumnBuilder, RecordColumns, StayColumns
-from cosched_emulator.run.counted import CountedJobs, CountedRun, End
+from cosched_emulator.run.counted import CountedJobs, CountedRun, End, Rule
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import CutRuns
@@ -195,13 +195,13 @@ def _told(receivers: Iterable[Callable[[JobRecord], None]], records: list[JobRec
 
 def run_counted(
     prepared: Prepared,
-    backfill: str,
+    rule: Rule,
     progress: Progress | None = None,
     files: RunFiles | None = None,
     *,
     keep: bool = True,
 ) -> Finished:
-    """Return the same as `run` where counting decides, under a policy with this backfill."""
+    """Return the same as `run` where counting decides, by this rule."""
     records: list[JobRecord] = []
     builder, made = ColumnBuilder(), CountedJobs(prepared)
 
@@ -211,7 +211,7 @@ def run_counted(
         return made.columns(ended)
 
     buffer = EndedBuffer(columns, builder.add, *(() if files is None else (files.add,)))
-    counted = CountedRun(prepared, backfill, buffer.add, progress)
+    counted = CountedRun(prepared, rule, buffer.add, progress)
     started = time.perf_counter()
     with freeze_heap(cycles=False):
         counted.run()

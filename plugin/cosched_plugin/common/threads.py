@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, cast, overload
+from typing import Any, Final, TypeAlias, TypeVar, cast, overload
 
 from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.protocol.messages import Run
 
 _ONE_THREAD: Final = ThreadMask(1)
+_FEW: Final = 8  # members that are taken one by one sooner than by halving
+_Members = TypeVar("_Members", NodeSet, ThreadMask)
 _new = tuple.__new__
 # Layers from which on a set is one integer.
 DEEP: Final = 9
@@ -170,6 +172,55 @@ def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
         need -= length
         first += length
         left >>= length
+
+
+def lowest_threads(members: _Members, count: int) -> _Members:
+    """Return the ``count`` lowest members of a set of hardware threads or of nodes."""
+    if count >= members.bit_count():
+        return members
+    if count <= _FEW:
+        left: int = members
+        for _ in range(count):
+            left &= left - 1
+        return cast("_Members", members ^ left)
+    low, high = count, members.bit_length()  # how many bits hold so many members
+    while low < high:
+        middle = (low + high) // 2
+        if (members & ((1 << middle) - 1)).bit_count() < count:
+            low = middle + 1
+        else:
+            high = middle
+    return cast("_Members", members & ((1 << low) - 1))
+
+
+def lowest_of_layers(need: int, free: Layers) -> tuple[Run, ...]:
+    """Return first fit where a node has several threads; the caller has checked that there are enough."""
+    depth = every = some = 0  # of the threads that are free on any node
+    whole = -1
+    for thread, layer in enumerate(free):
+        if layer:
+            depth += 1
+            every |= 1 << thread
+            whole &= layer
+            some |= layer
+    full_mask = ThreadMask(every)
+    runs: list[Run] = []
+    while need:
+        low = some & -some
+        node = low.bit_length() - 1
+        if whole & low and need >= depth:
+            above = whole >> node
+            length = min((~above & (above + 1)).bit_length() - 1, need // depth)
+            runs.append(_new(Run, (node, length, full_mask, depth)))
+            need -= length * depth
+            some &= ~(((1 << length) - 1) << node)
+            continue
+        mask = full_mask if whole & low else thread_mask(free, node)
+        threads = min(mask.bit_count(), need)
+        runs.append(_new(Run, (node, 1, lowest_threads(mask, threads), threads)))
+        need -= threads
+        some ^= low
+    return tuple(runs)
 
 
 def nodes_of(runs: Iterable[Run]) -> NodeSet:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,8 @@ from cosched_plugin.common.threads import (
     any_layer,
     bits_of,
     lowest_nodes,
+    lowest_of_layers,
+    lowest_threads,
     on_nodes,
     side_by_side,
     size,
@@ -25,29 +26,8 @@ from cosched_plugin.common.threads import (
 )
 from cosched_plugin.protocol.messages import JobSpec, Run
 
-_Members = TypeVar("_Members", NodeSet, ThreadMask)
 _Ints = NDArray[np.int64]
 _new = tuple.__new__
-_FEW: Final = 8  # members that are taken one by one sooner than by halving
-
-
-def lowest_threads(members: _Members, count: int) -> _Members:
-    """Return the ``count`` lowest members of a set of hardware threads or of nodes."""
-    if count >= members.bit_count():
-        return members
-    if count <= _FEW:
-        left: int = members
-        for _ in range(count):
-            left &= left - 1
-        return cast("_Members", members ^ left)
-    low, high = count, members.bit_length()  # how many bits hold so many members
-    while low < high:
-        middle = (low + high) // 2
-        if (members & ((1 << middle) - 1)).bit_count() < count:
-            low = middle + 1
-        else:
-            high = middle
-    return cast("_Members", members & ((1 << low) - 1))
 
 
 def _unpacked(free: Joined) -> NDArray[np.uint8]:
@@ -117,7 +97,7 @@ def first_fit(
         return lowest_nodes(job.processes, free[0])
     if job.processes > size(free):
         return None
-    return _first_fit_threads(job.processes, free)
+    return lowest_of_layers(job.processes, free)
 
 
 def packed(
@@ -152,36 +132,6 @@ def runs_from(placed: Iterable[tuple[int, ThreadMask, int]]) -> tuple[Run, ...]:
         first, count, mask, processes = node, 1, node_mask, node_processes
     if count:
         runs.append(Run(first, count, mask, processes))
-    return tuple(runs)
-
-
-def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
-    """First fit over several threads a node; the caller has checked that there are enough."""
-    depth = every = some = 0  # of the threads that are free on any node
-    whole = -1
-    for thread, layer in enumerate(free):
-        if layer:
-            depth += 1
-            every |= 1 << thread
-            whole &= layer
-            some |= layer
-    full_mask = ThreadMask(every)
-    runs: list[Run] = []
-    while need:
-        low = some & -some
-        node = low.bit_length() - 1
-        if whole & low and need >= depth:
-            above = whole >> node
-            length = min((~above & (above + 1)).bit_length() - 1, need // depth)
-            runs.append(_new(Run, (node, length, full_mask, depth)))
-            need -= length * depth
-            some &= ~(((1 << length) - 1) << node)
-            continue
-        mask = full_mask if whole & low else thread_mask(free, node)
-        threads = min(mask.bit_count(), need)
-        runs.append(_new(Run, (node, 1, lowest_threads(mask, threads), threads)))
-        need -= threads
-        some ^= low
     return tuple(runs)
 
 

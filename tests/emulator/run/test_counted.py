@@ -13,19 +13,22 @@ import pytest
 
 from cosched_emulator.api.simulate import prepare, simulate
 from cosched_emulator.couplings.link import DirectLink
-from cosched_emulator.run.counted import backfill_of
+from cosched_emulator.run.counted import rule_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers, intern_values
 from cosched_plugin.config import choose
 
 POLICIES = ("fcfs", "easy", "sjbf")
+ORDERS = ("fcfs", "shortest")
 PLAIN = {"workload": {"lublin": 20}, "cluster": {"nodes": 16}}
 
 
-def _random(seed: int) -> Prepared:
+def _random(seed: int, most_cores: int = 1) -> Prepared:
     """Return jobs that come at once or late, take no time, are killed, are as long as each other, or too wide."""
     draw = random.Random(seed)
-    nodes, jobs = draw.choice((3, 8, 70)), draw.randint(1, 120)
+    number, jobs = draw.choice((3, 8, 70)), draw.randint(1, 120)
+    cores = 1 if most_cores == 1 else draw.randint(2, most_cores)
+    nodes = number * cores
     unit = draw.choice((1, 1_000_000))
     spread = draw.choice((0, jobs, 8 * jobs))
     submits = sorted(draw.randint(0, spread) * unit for _ in range(jobs))
@@ -48,20 +51,46 @@ def _random(seed: int) -> Prepared:
         source_id=ids,
         user=intern_values([draw.choice(("", "7", "a b")) for _ in range(jobs)]),
     )
-    plain = prepare({**PLAIN, "cluster": {"nodes": nodes}})
+    plain = prepare({**PLAIN, "cluster": {"nodes": number, "cores": cores}})
     return replace(plain, workload=plain.workload._replace(jobs=columns))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("seed", range(40))
-def test_one_loop_writes_what_two_ends_write(tmp_path: Path, policy: str, seed: int) -> None:
-    prepared = _random(seed)
-    assert backfill_of(choose(policy), prepared) is not None
+def test_one_loop_writes_what_two_ends_write(tmp_path: Path, policy: str, order: str, seed: int) -> None:
+    _same_files(tmp_path, _random(seed), policy, order)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", range(20))
+def test_it_does_so_on_nodes_of_several_threads(tmp_path: Path, policy: str, order: str, seed: int) -> None:
+    _same_files(tmp_path, _random(seed, most_cores=8), policy, order)
+
+
+def test_it_does_so_on_nodes_of_several_kinds(tmp_path: Path) -> None:
+    nodes = "".join(
+        [f"[[nodes]]\ncount = {count}\npreset = '{shape}'\n" for count, shape in ((3, "single"), (2, "1x2x2"))]
+    )
+    (tmp_path / "machine.toml").write_text(nodes)
+    prepared = prepare({"workload": {"lublin": 60, "load": 1.2}, "cluster": {"file": str(tmp_path / "machine.toml")}})
+    _same_files(tmp_path, prepared, "easy", "fcfs")
+
+
+def _same_files(tmp_path: Path, prepared: Prepared, policy: str, order: str) -> None:
+    settings = {"order": order}
+    assert rule_of(choose(policy, settings), prepared) is not None
     told: dict[str, list[tuple[int, int]]] = {"one": [], "two": []}
     batches = []
     for name, link in (("one", "direct"), ("two", DirectLink)):
         run = simulate(
-            prepared, policy, link=link, out=tmp_path / name, progress=lambda *at, to=told[name]: to.append(at)
+            prepared,
+            policy,
+            settings=settings,
+            link=link,
+            out=tmp_path / name,
+            progress=lambda *at, to=told[name]: to.append(at),
         )
         batches.append(run.batches)
     files = sorted(file.name for file in (tmp_path / "two").iterdir())
@@ -86,10 +115,10 @@ def test_records_are_the_same() -> None:
         ({}, "conservative", ()),
         ({}, "easy", {"backfill.depth": 5}),
         ({}, "easy", {"placement.extend_limit": True}),
-        ({}, "easy", {"order": "shortest"}),
+        ({}, "easy", {"order": "widest"}),
         ({}, "easy", {"shape": "nodes"}),
         ({}, "easy", {"budget": "counted"}),
-        ({"cluster": {"nodes": 16, "cores": 2}}, "easy", ()),
+        ({"cluster": {"nodes": 16, "cores": 16}}, "easy", ()),
         ({"script": [{"at_s": 1.0, "do": "cancel", "job": 1}]}, "easy", ()),
         ({"clock": {"deadline_s": 5.0}}, "easy", ()),
         ({"monitoring": {"after_s": 10.0}}, "easy", ()),
@@ -98,4 +127,4 @@ def test_records_are_the_same() -> None:
 )
 def test_all_else_takes_the_ordinary_path(changes: dict[str, Any], policy: str, settings: Any) -> None:
     prepared = prepare({**PLAIN, **changes})
-    assert backfill_of(choose(policy, settings), prepared) is None
+    assert rule_of(choose(policy, settings), prepared) is None

@@ -22,13 +22,14 @@ from cosched_plugin.common.threads import (
     each_node,
     kept,
     layers_of,
+    lowest_threads,
     minus,
     side_by_side,
     size,
     thread_mask,
     union,
 )
-from cosched_plugin.core.first_fit import fill_nodes, first_fit, lowest_threads, packed, runs_from, thread_counts
+from cosched_plugin.core.first_fit import fill_nodes, first_fit, packed, runs_from, thread_counts
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, JobSpec, NodeClass, Run, StartJob
 
 Place: TypeAlias = tuple[int, int]  # (node, thread)
