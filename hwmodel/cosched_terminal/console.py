@@ -74,6 +74,8 @@ def warn(text: str) -> None:
 _CLEAR: Final = "\r\x1b[K"
 _BAR: Final = 30  # characters
 _LEAST_BAR: Final = 4  # below that a bar says nothing
+_FIRST_S, _NEXT_S = 2.0, 0.25  # until a bar is shown, and from one to the next
+_LINE_S: Final = 60.0  # between lines where there is no terminal
 _USUAL_COLUMNS: Final = 80  # of a terminal that does not know its size
 
 
@@ -118,17 +120,18 @@ def _columns() -> int:
 
 
 @contextmanager
-def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None] | None]:
+def progress_bar(total: int, unit: str = "jobs", *, lines: bool = False) -> Iterator[Callable[..., None] | None]:
     """Yield a function of the number of ended jobs, or other units, and of a new total if that changes.
 
-    It shows a bar on a terminal after two seconds; None without a terminal.
+    It shows a bar on a terminal after two seconds. Without one it is None, or with ``lines``, where work takes hours, says a line a
+    minute.
     """
     line = ProgressLine()
-    if not line.shown:
+    if not (line.shown or lines):
         yield None
         return
     began = time.monotonic()
-    shown = began + 2.0
+    shown = began + (_FIRST_S if line.shown else _LINE_S)
 
     def update(ended: int, new_total: int | None = None) -> None:
         nonlocal shown, total
@@ -136,10 +139,15 @@ def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None]
         now = time.monotonic()
         if now < shown:
             return
-        shown = now + 0.25
+        shown = now + (_NEXT_S if line.shown else _LINE_S)
         share = min(1.0, ended / max(1, total))
         left_s = (now - began) * (1 - share) / share if share else 0.0
-        line.bar(share, f"{ended}/{total} {unit}, about {left_s:.0f} s left")
+        text = f"{ended}/{total} {unit}, about {left_s:.0f} s left"
+        if line.shown:
+            line.bar(share, text)
+        else:
+            with suppress(OSError):  # its reader is gone: the work goes on
+                say(text, err=True)
 
     try:
         yield update

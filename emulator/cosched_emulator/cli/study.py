@@ -84,7 +84,7 @@ def run(
     if dask is not None and jobs is not None:
         raise click.UsageError("--dask and --jobs exclude each other: the cluster has its own workers")
     way = Way(jobs or 0, dask, keep, timeout, only)
-    with progress_bar(len(plan.runs), "runs") as bar:
+    with progress_bar(len(plan.runs), "runs", lines=True) as bar:
         made = run_plan(plan, folder, way, bar)
     write_page(out / REPORT, study_page(made.result), force=True)
     for note, count in made.result.notes.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,7 +74,7 @@ def whatif(
         sections, own = site_of(site, overrides(options))
         question = Question(sections, policy or own, assignments, asked=policy is not None, only=candidates)
         question = with_scale(question, window_count, window_jobs)
-    found, failures = ask(question, out, workers or 0, progress_bar)
+    found, failures = ask(question, out, workers or 0, partial(progress_bar, lines=True))
     for alike, failure in failed_alike((cell.number, cell.key, cell.text, failure) for cell, failure in failures):
         warn(f"{alike}: {failure.text}")
     if as_json:

@@ -218,3 +218,15 @@ def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[s
     with progress_bar(3) as update:
         assert update is None
     assert capsys.readouterr() == ("", "")
+
+
+def test_what_takes_hours_says_a_line_a_minute_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter(range(0, 1_000, 25))
+    monkeypatch.setattr("cosched_terminal.console.time.monotonic", lambda: float(next(now)))
+    with progress_bar(10, "runs", lines=True) as update:
+        assert update is not None
+        for ended in range(1, 8):
+            update(ended)
+    assert capsys.readouterr() == ("", "3/10 runs, about 175 s left\n6/10 runs, about 100 s left\n")
