@@ -13,7 +13,13 @@ from cosched_emulator.statistics.intervals import Interval, mean_interval
 
 Axes: TypeAlias = Any  # matplotlib's, which the type check must do without
 
-MARK: Final = "#d1495b"  # of what is published
+MARK: Final = "#d1495b"  # of what is published, and of nothing else
+# Of policies, on all pages that show them; what is a form of another one has a shade of it.
+POLICIES: Final = {
+    "PSS": "#9aa3ad", "AC": "#7a5195", "AM": "#c9a227", "L-N": "#8c564b", "L-FM": "#56b4e9", "L-U1": "#009e73", "L-U2": "#a3c585",
+    "L-R": "#0072b2", "EASY": "#cfd4da", "EASY, shortest first": "#5d6d7e", "L-U1, shortest first": "#74c7ab",
+    "symbiosis": "#e69f00", "guests": "#0b3954",
+}  # fmt: skip
 
 
 class Point(NamedTuple):

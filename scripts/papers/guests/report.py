@@ -13,7 +13,7 @@ from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, WORKS, claims
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc.experiment import EXACT
 from scripts.papers.means import titled
-from scripts.papers.pictures import Point, bars, draw_all, grid, legend, point_of
+from scripts.papers.pictures import POLICIES, Point, bars, draw_all, grid, legend, point_of
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.tables import table_row
@@ -24,14 +24,7 @@ SHOWN: Final = {
     P99: "response p99",
     "response_s_longest": "longest",
 }
-COLOURS: Final = {
-    ex.PSS: "#bfd7ea",
-    ex.LOMARC: "#5fa8d3",
-    ex.SYMBIOSIS: "#8d99ae",
-    ex.GUESTS: "#0b3954",
-    ex.OPTED["half"]: "#3d6b8c",
-    ex.OPTED["quarter"]: "#a9c4d6",
-}
+COLOURS: Final = {**POLICIES, ex.OPTED["half"]: "#3d6b8c", ex.OPTED["quarter"]: "#a9c4d6"}
 
 
 def report(figures: Figures, size: Size) -> list[str]:

@@ -6,14 +6,12 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, RBR, RESPONSE
-from scripts.papers.pictures import Point, bars, legend, point_of, pyplot
-
-COLOURS: Final = ("#0b3954", "#8d99ae", "#bfd7ea", "#5fa8d3", "#a9d6e5", "#62b6cb", "#1b4965", "#087e8b")
+from scripts.papers.pictures import POLICIES, Point, bars, legend, point_of, pyplot
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
@@ -109,11 +107,11 @@ def _panels(file: Path, panels: Sequence[Panel]) -> Path | None:
         rows, columns, figsize=(10.2 if columns > 1 else 8.5, 3.4 * rows), layout="constrained", squeeze=False
     )
     for axis, panel in zip(axes.flat, panels, strict=True):
-        bars(axis, panel.bars, dict(zip(ex.SCHEDULERS, COLOURS, strict=True)))
+        bars(axis, panel.bars, POLICIES)
         if panel.line is not None:
             axis.axhline(panel.line, color="#888888", linewidth=0.6)
         axis.set_xticks(range(len(panel.groups)), panel.groups)
-        axis.set_title(panel.title, fontsize=9)
+        axis.set_ylabel(panel.title, fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
     legend(figure, axes[0][0])
     figure.savefig(file, dpi=110)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.pictures import MARK, Axes, pyplot
+from scripts.papers.pictures import MARK, Axes, legend, pyplot
 from scripts.papers.rua.claims import THRESHOLDS
 from scripts.papers.rua.experiment import HARD, LOGS, MIXES, WORKLOADS
 from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
@@ -22,9 +22,9 @@ FIGURES: Final = {
 }
 # Variant of RUA and of LC; colour.
 READINGS: Final = {
-    "both by the factor found": (None, None, "#0b4f6c"),
-    "RUA by its threshold, LC by the factor": ("threshold", None, "#3e92cc"),
-    "both by the threshold (control)": ("threshold", "control", "#d1495b"),
+    "both by the factor found": (None, None, "#009e73"),
+    "RUA by its threshold, LC by the factor": ("threshold", None, "#e69f00"),
+    "both by the threshold (control)": ("threshold", "control", "#7a5195"),
     "only RUA, by the factor": (None, "none", "#9a9a9a"),
 }
 
@@ -44,8 +44,7 @@ def _policies(plt: Any, found: Figures, folder: Path) -> Path:
     for row, log in enumerate(LOGS):
         for column, key in enumerate(FIGURES):
             _panel(axes[row][column], found, key, log)
-        axes[row][0].set_ylabel("relative to FF")
-    axes[0][0].legend(fontsize=7, frameon=False)
+    legend(figure, axes[0][0])
     return _saved(plt, figure, folder / "rua.png")
 
 
@@ -68,7 +67,8 @@ def _panel(axis: Axes, found: Figures, key: str, log: str) -> None:
         _marks(axis, places, PUBLISHED[key].get(workload, ()), label)
     axis.axhline(1, color="#888888", linewidth=0.6)
     axis.set_xticks(range(len(SHOWN)), SHOWN)
-    axis.set_title(f"{log}: {FIGURES[key]}", fontsize=9)
+    axis.set_title(log, fontsize=9)
+    axis.set_ylabel(f"{FIGURES[key]}, relative to FF", fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)
 
 
@@ -96,10 +96,10 @@ def _readings(plt: Any, found: Figures, folder: Path) -> Path:
         axis.axhline(1, color="#888888", linewidth=0.6)
         axis.set_yscale("log")
         axis.set_xticks(range(len(WORKLOADS)), [name.replace(" ", "\n") for name in WORKLOADS], fontsize=8)
-        axis.set_title(f"{FIGURES[key]}: RUA / LC", fontsize=9)
+        axis.set_ylabel(f"{FIGURES[key]}: RUA / LC", fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
     if axes[0].get_legend_handles_labels()[1]:
-        axes[0].legend(fontsize=7, frameon=False)
+        legend(figure, axes[0], 2)
     return _saved(plt, figure, folder / "rua-readings.png")
 
 
@@ -115,13 +115,17 @@ def _thresholds(plt: Any, found: Figures, folder: Path) -> Path:
                 and (slow := found.ratio(SLOWDOWN_P95, Where(workload, name), Where(workload, "FF"))) is not None
             ]
             if points:
-                axis.plot(*zip(*points, strict=True), "o-", markersize=4, linewidth=1, label=workload)
+                log, mix = workload.split()
+                colour, line = COLOURS[MIXES.index(mix)], "-" if log == next(iter(LOGS)) else "--"
+                axis.plot(
+                    *zip(*points, strict=True), f"o{line}", color=colour, markersize=4, linewidth=1, label=workload
+                )
                 for name, point in zip(THRESHOLDS, points, strict=False):
                     axis.annotate(
                         name.removeprefix("LCT="), point, fontsize=7, xytext=(3, 3), textcoords="offset points"
                     )
         axis.set_xlabel(f"{FIGURES[key]} / FF's", fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("bounded slowdown, p95 / FF's", fontsize=8)
-    axes[0].legend(fontsize=7, frameon=False)
+        axis.set_ylabel("bounded slowdown, p95 / FF's", fontsize=8)
+    legend(figure, axes[0])
     return _saved(plt, figure, folder / "rua-thresholds.png")

@@ -11,7 +11,7 @@ from scripts.papers.figures import Figures, Where, percent_text, sections
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm_tables
 from scripts.papers.means import BASE, means_table, titled
-from scripts.papers.pictures import bars, draw_all, grid, legend, point_at
+from scripts.papers.pictures import POLICIES, bars, draw_all, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
@@ -26,7 +26,6 @@ SHOWN: Final = {
     "response_s_longest": ("longest [s]", 1.0),
     "node_sharing": ("shared [%]", 100.0),
 }
-COLOURS: Final = dict(zip(ex.MAIN, ("#8d99ae", "#bfd7ea", "#5fa8d3", "#a9d6e5", "#62b6cb", "#0b3954"), strict=True))
 
 
 def report(found: Figures, size: Size) -> list[str]:
@@ -143,7 +142,7 @@ def _picture(figures: Figures) -> Any:
         rows = {
             name: [point_at(figures, key, Where(work, name), None, factor) for work in works] for name in ex.MAIN[1:]
         }
-        bars(axis, rows, COLOURS, published=False)
+        bars(axis, rows, POLICIES, published=False)
         axis.set_xticks(range(len(works)), works)
         axis.set_ylabel("mean response [hours]" if key == RESPONSE else "mean bounded slowdown", fontsize=8)
     legend(figure, axes[0])
