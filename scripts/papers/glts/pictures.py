@@ -15,7 +15,7 @@ from scripts.papers.glts.measures import TENTHS
 from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
-LINES: Final = ("#0b3954", "#5fa8d3", "#e0a458", "#7fb069")
+LINES: Final = ("#009e73", "#8c564b", "#666666")  # of classes: medium, long, all
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
@@ -60,7 +60,7 @@ def _responses(figures: Figures) -> Any:
         bars(axis, rows, dict(zip(names, COLOURS, strict=True)))
         axis.set_xlim(-0.6, len(RESPONSES) - 0.4)
         axis.set_xticks(range(len(RESPONSES)), ["all, 600 s" if name == "all" else name for name in RESPONSES])
-        axis.set_title(f"{workload}: mean relative response (RR)", fontsize=9)
+        axis.set_ylabel(f"{workload}: mean relative response (RR)", fontsize=8)
     legend(figure, axes[0])
     return figure
 
@@ -87,7 +87,7 @@ def _blocks(figures: Figures) -> Any:
             error_line(axis, moved, scheduler, COLOURS[rank + 3])
         axis.set_xticks(ex.BLOCKS)
         axis.set_xlabel("size of blocks", fontsize=9)
-        axis.set_title(f"W2: RR of {name} jobs against blocks of {ex.BLOCK} [%]", fontsize=9)
+        axis.set_ylabel(f"W2: RR of {name} jobs against blocks of {ex.BLOCK} [%]", fontsize=8)
     legend(figure, axes[0])
     return figure
 
@@ -113,7 +113,7 @@ def _slack(figures: Figures) -> Any:
         error_line(axis, line, name, colour)
     axis.set_xticks(range(len(ex.SLACKS)), ex.SLACKS)
     axis.set_xlabel("slack factor", fontsize=9)
-    axis.set_title(f"W1: RR of GLTS against slack factor {ex.SLACK} [%]", fontsize=9)
+    axis.set_ylabel(f"W1: RR of GLTS against slack factor {ex.SLACK} [%]", fontsize=8)
     legend(figure, axis)
     return figure
 
@@ -141,7 +141,8 @@ def _delay(figures: Figures) -> Any:
                 label="published",
             )
         axis.set_xlim(0, 2.5)
-        axis.set_title(f"{workload}, GLTS: share of jobs within response / expected", fontsize=9)
+        axis.set_xlabel("response / expected", fontsize=9)
+        axis.set_ylabel(f"{workload}, GLTS: share of jobs within it", fontsize=8)
     legend(figure, axes[0])
     return figure
 
@@ -170,6 +171,6 @@ def _load(figures: Figures) -> Any:
             error_line(axis, line, name, colour)
         axis.axhline(0, color="#888888", linewidth=0.6)
         axis.set_xlabel("arrivals, relative to W1", fontsize=9)
-        axis.set_title(f"RR of GLTS against {rival} [%]", fontsize=9)
+        axis.set_ylabel(f"W1: RR of GLTS against {rival} [%]", fontsize=8)
     legend(figure, axes[0])
     return figure

@@ -45,7 +45,7 @@ def loads(figures: Figures) -> Any:
         for (label, (program, policy)), colour in zip(CURVES.items(), LINES, strict=True):
             points = [(load, figures.mean(key, Where(ex.dynamic(program, load), policy))) for load in ex.LOADS]
             error_line(axis, [(float(load), found) for load, found in points if found is not None], label, colour)
-        axis.set_title(title, fontsize=9)
+        axis.set_ylabel(title, fontsize=8)
         axis.set_ylim(bottom=0)
     for axis, program in zip(axes[2:], (ex.HOMOGENEOUS, ex.HETEROGENEOUS), strict=True):
         _ratios(axis, figures, program)
@@ -74,7 +74,7 @@ def _ratios(axis: Axes, figures: Figures, program: str) -> None:
             places, [*PUBLISHED.values()], "D", color=MARK, markersize=5, label=f"published, {ex.STRICT} / {ex.PAIRED}"
         )
     axis.axhline(1, color="#888888", linewidth=0.6)
-    axis.set_title(f"{program}: ratio of mean responses", fontsize=9)
+    axis.set_ylabel(f"{program}: ratio of mean responses", fontsize=8)
     axis.set_ylim(0, MOST_RATIO)
     axis.legend(fontsize=6, frameon=False)
 
@@ -116,7 +116,8 @@ def _jobs(figures: Figures, lines: Mapping[str, Mapping[str, Where]], rows: int)
             row = row_of(figures, where)
             if row is not None:
                 axis.plot(row["jobs_curve_h"], row["jobs_curve"], color=colour, label=label, linewidth=0.9)
-        axis.set_title(f"{title}: jobs in the system", fontsize=9)
+        axis.set_title(title, fontsize=9)
+        axis.set_ylabel("jobs in the system", fontsize=8)
         axis.set_xlabel("hours", fontsize=9)
         axis.set_ylim(bottom=0)
         if axis.lines:
@@ -154,7 +155,8 @@ def phases(figures: Figures) -> Any:
             )
         paired = [at for at, share in zip(row["phase_start_s"], row["phase_partner"], strict=True) if share is not None]
         axis.plot(paired, [-5] * len(paired), "|", color=MARK, markersize=4, label="two jobs together")
-        axis.set_title(f"{title}: CPU share of a job while it may run [%]", fontsize=9)
+        axis.set_title(title, fontsize=9)
+        axis.set_ylabel("CPU share of a job while it may run [%]", fontsize=8)
         axis.set_xlabel("seconds", fontsize=9)
     legend(figure, axes[0])
     return figure
@@ -246,7 +248,7 @@ def _sensitivity(figures: Figures) -> Any:
 def _mixes(axis: Axes, title: str) -> None:
     axis.set_xlim(-0.6, len(ex.MIXES) - 0.4)
     axis.set_xticks(range(len(ex.MIXES)), [f"{io_jobs} I/O" for io_jobs in ex.MIXES])
-    axis.set_title(title, fontsize=9)
+    axis.set_ylabel(title, fontsize=8)
 
 
 # By the end of their file's name; each returns None where nothing has run.
