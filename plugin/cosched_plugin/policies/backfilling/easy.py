@@ -321,10 +321,9 @@ def _start_until_blocked(context: api.Context, depth: int | None) -> Generator[a
     while True:
         left = view.work.left
         pending = yield from start_in_order(context, reason)
-        free = view.free_threads
         jobs = pending.jobs
         behind = jobs[1:depth]
-        fitting = [job for job in behind if job.processes <= free]
+        fitting = _fitting(jobs, depth, context)
         # A job that was passed over may join one behind it that has started since.
         more = passed_over > 0 and len(arranged.jobs) > passed_over + len(jobs) and matching.has_hosts(view)
         if not fitting and not (behind and matching.has_hosts(view)):
@@ -340,6 +339,16 @@ def _start_until_blocked(context: api.Context, depth: int | None) -> Generator[a
         context = context.over(api.PendingJobs(behind))
         passed_over += 1
         reason = "overtake"
+
+
+def _fitting(jobs: list[api.JobSpec], depth: int | None, context: api.Context) -> list[api.JobSpec]:
+    """Return the jobs behind the first, of ``depth`` in all, for which enough threads are free."""
+    view = context.view
+    free, queue = view.free_threads, view.whole_queue
+    if depth is None and context.order.by_arrival and queue is not None and len(queue) == len(jobs):
+        found = queue.fitting(free, 0, free)  # in arrays, where the queue is long
+        return found[1:] if found and found[0] is jobs[0] else found
+    return [job for job in jobs[1:depth] if job.processes <= free]
 
 
 def _tell_reservation(blocked: _Blocked, context: api.Context) -> None:
