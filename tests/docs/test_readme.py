@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from scripts.index_page import absolute
 from tests.docs.test_links import anchors
 from tests.processes import ROOT
 
@@ -108,5 +109,19 @@ def test_the_citation_has_what_its_format_needs() -> None:
     keys = dict(re.findall(r"^([a-z-]+):(.*)$", text, re.MULTILINE))
     assert {"cff-version", "message", "title", "authors", "type", "version", "license", "references"} <= keys.keys()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert (keys["version"].strip(), keys["license"].strip()) == (project["version"], project["license"])
+    licences = re.findall(
+        r"^  - ([A-Z][\w.-]+)$", text.partition("\nlicense:\n")[2].partition("\nkeywords:")[0], re.MULTILINE
+    )
+    assert (keys["version"].strip(), " AND ".join(licences)) == (project["version"], project["license"])
     assert text.count("  - type: article\n") == text.count("    title: ") == text.count("    authors:\n")
+
+
+def test_a_package_index_gets_no_link_that_leads_nowhere() -> None:
+    text = "a [link](docs/x.md#y), [one\nmore](z.md), [out](https://example.org)\n![picture](docs/p.png)\nend"
+    assert absolute(text, "", "") == "a link, one\nmore, [out](https://example.org)\nend"
+    found = absolute(text, "https://host/files/", "https://host/raw/")
+    assert "[link](https://host/files/docs/x.md#y), [one\nmore](https://host/files/z.md)" in found
+    assert "![picture](https://host/raw/docs/p.png)\n" in found
+    page = absolute(README.read_text(encoding="utf-8"), "", "")
+    assert re.findall(r"\]\((?![a-z]+:)[^)]*\)", page) == []
+    assert "[tutorial]" not in page
