@@ -118,6 +118,16 @@ def test_a_credible_log_has_gains_larger_than_the_error_only(prepared: Prepared)
     )
 
 
+def test_windows_that_wait_otherwise_than_the_whole_run_have_no_gain_and_all_say_so(prepared: Prepared) -> None:
+    """As on nodes of two threads where jobs meet by chance today: the formula slows the windows down, the whole run has no neighbours."""
+    near = replace(prepared, whole=WholeRun(np.full(400, 20.0), np.full(400, 100.0)))
+    found = said(near, SP2, {"sjbf": 10.0, "conservative": 90.0})
+    assert verdicts(found) == {"sjbf": FAR, "conservative": HARM}
+    begin = "The windows do not have the baseline: the same jobs wait 3 times as long as in the whole log"
+    assert all(words.startswith(begin) for words in (paragraph(found), headline(found), " ".join(brief(found))))
+    assert verdicts(said(prepared, SP2, {"sjbf": 10.0})) == {"sjbf": GAIN}
+
+
 def test_a_log_without_waits_cannot_be_checked_and_is_told_what_to_give(prepared: Prepared) -> None:
     found = said(prepared, None, {"sjbf": 10.0})
     assert verdicts(found) == {"sjbf": UNCHECKED}
