@@ -88,7 +88,9 @@ from cosched_plugin.core.first_fit import (
     first_fit as first_fit,
     lowest_runs as lowest_runs,
     packed as packed,
+    rooms_of as rooms_of,
     runs_from as runs_from,
+    thread_counts as thread_counts,
 )
 from cosched_plugin.core.state import Neighbours as Neighbours, load_of as load_of
 from cosched_plugin.core.trace import Trace as Trace

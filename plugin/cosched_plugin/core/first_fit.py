@@ -166,7 +166,14 @@ def _rooms(
     job: JobSpec, free: Joined, machine: Machine, free_memory_mb: Sequence[int], open_nodes: NodeSet | None
 ) -> _Ints:
     """Return how many processes of ``job`` each node can take, as `room_on`."""
-    counts = rooms = _counts(free)
+    return rooms_of(job, _counts(free), machine, free_memory_mb, open_nodes)
+
+
+def rooms_of(
+    job: JobSpec, counts: _Ints, machine: Machine, free_memory_mb: Sequence[int] | _Ints, open_nodes: NodeSet | None
+) -> _Ints:
+    """Return the same, by the number of threads that are free on each node; also of several sets of threads, a row for each."""
+    rooms = counts
     if job.threads_per_process > 1:
         rooms = rooms // job.threads_per_process
     if job.memory_mb:

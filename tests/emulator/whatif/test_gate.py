@@ -119,7 +119,7 @@ def test_a_credible_log_has_gains_larger_than_the_error_only(prepared: Prepared)
 
 
 def test_windows_that_wait_otherwise_than_the_whole_run_have_no_gain_and_all_say_so(prepared: Prepared) -> None:
-    """As on nodes of two threads where jobs meet by chance today: the formula slows the windows down, the whole run has no neighbours."""
+    """As on nodes of two threads where jobs meet by chance today: the formula slows windows down, the whole run has no neighbours."""
     near = replace(prepared, whole=WholeRun(np.full(400, 20.0), np.full(400, 100.0)))
     found = said(near, SP2, {"sjbf": 10.0, "conservative": 90.0})
     assert verdicts(found) == {"sjbf": FAR, "conservative": HARM}

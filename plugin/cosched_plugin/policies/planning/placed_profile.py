@@ -7,7 +7,7 @@ Counting comes first here, too: individual threads are examined only where there
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import ClassVar, Final, TypeAlias
@@ -34,7 +34,8 @@ Taken: TypeAlias = tuple[api.Ints | None, ...]
 class PlacedProfile:
     """Free threads, memory and countable resources over time, each by its node."""
 
-    __slots__ = ("_free", "_left", "_placement", "_view", "timeline")
+    __slots__ = ("_free", "_left", "_placement", "_threads", "_view", "timeline")
+    _threads: api.Ints | None  # how many are free, by step and node, once a place is looked for
     counts: ClassVar[bool] = False
     lasting: ClassVar[bool] = True
 
@@ -47,6 +48,7 @@ class PlacedProfile:
         self._free: list[int] = steps.joined()
         self.timeline = Timeline((steps.instant_us(step), free.bit_count()) for step, free in enumerate(self._free))
         self._left: Left = _left_at(self.timeline, view)
+        self._threads = None
 
     def need(self, job: api.JobSpec) -> tuple[int, int]:
         """Return the least number of threads that the job takes, and its estimate."""
@@ -66,8 +68,11 @@ class PlacedProfile:
         by_number_us = timeline.sooner(need, span_us, own_us, timeline.step_at(since_us))
         if by_number_us is None:
             return None
+        first = timeline.step_at(by_number_us)
+        if api.nodes_view(self._view) is None and not any(self._begins(job, first, own_us, promise)):
+            return None
         self.lift(job, promise)
-        found = self._place(job, timeline.step_at(by_number_us), own_us)
+        found = self._place(job, first, own_us)
         self.reserve(job, promise)
         return found
 
@@ -131,6 +136,10 @@ class PlacedProfile:
                 self.timeline.values[step] = free.bit_count()
             for left, by in zip(self._left, more, strict=True):
                 left[steps.start : steps.stop] += by[row]
+            if self._threads is not None:
+                for sign, threads in ((1, gained), (-1, lost)):
+                    if threads:  # mostly one of them has none
+                        self._threads[steps.start : steps.stop] += sign * self._counts_of(threads)
             if any(left[steps.start : steps.stop].min(initial=0) < 0 for left in self._left):
                 return None
             # Without threads, too: a job on a node that has failed gives its licences back when it ends.
@@ -178,18 +187,57 @@ class PlacedProfile:
 
     def _place(self, job: api.JobSpec, first: int, until_us: int = FOREVER_US) -> Promise | None:
         """Return the job's first place that begins with step ``first`` or a later one, and before ``until_us``."""
-        need, span_us = self.need(job)
-        timeline = self.timeline
-        step = first
-        while step < len(timeline.times):
-            start_us = timeline.earliest(need, span_us, step)
-            if start_us is None or start_us >= until_us:
-                break
+        for start_us in self._begins(job, first, until_us):
             offer = self._placement.offer(job, self._snapshot(job, start_us))
             if offer is not None:
                 return (start_us, *api.note_of_runs(offer.runs))
-            step = timeline.step_at(start_us) + 1
         return None
+
+    def _begins(self, job: api.JobSpec, first: int, until_us: int, own: Promise | None = None) -> Iterator[int]:
+        """Yield the instants, ascending, from which there may be room for the job until it ends, by numbers alone.
+
+        ``own``: the job's promise, which counts as lifted.
+        """
+        need, span_us = self.need(job)
+        if api.nodes_view(self._view) is not None:
+            start_us = self.timeline.earliest(need, span_us, first)
+            while start_us is not None and start_us < until_us:
+                yield start_us
+                step = self.timeline.step_at(start_us) + 1
+                later = step < len(self.timeline.times)
+                start_us = self.timeline.earliest(need, span_us, step) if later else None
+            return
+        last = bisect_left(self.timeline.times, until_us + span_us)
+        times = np.array(self.timeline.times[first:last])
+        rooms = self._rooms(job, first, last, own)
+        blocked = np.zeros(len(times) + 1, dtype=np.int64)  # steps before each
+        np.cumsum(rooms.sum(axis=1) < job.processes, out=blocked[1:])
+        ends = np.searchsorted(times, times + span_us)
+        fine = (blocked[ends] == blocked[:-1]) & (times < until_us)
+        for step in fine.nonzero()[0].tolist():
+            if rooms[step : ends[step]].min(axis=0).sum() >= job.processes:
+                yield int(times[step])
+
+    def _rooms(self, job: api.JobSpec, first: int, last: int, own: Promise | None) -> api.Ints:
+        """Return how many processes each node can take at most, by step."""
+        if self._threads is None:
+            self._threads = np.array([self._counts_of(free) for free in self._free])
+        left = [rows[first:last] for rows in (self._threads, *self._left)]
+        if own is not None:
+            times, start_us, runs = self.timeline.times, start_of(own), _runs(own)
+            begin, end = self.timeline.step_at(start_us), bisect_left(times, start_us + self.need(job)[1])
+            theirs = slice(max(first, begin) - first, max(first, end) - first)
+            for row, by in enumerate((self._counts_of(self._claimed(runs)), *self._besides(job, runs))):
+                if by is not None:
+                    left[row] = left[row].copy()
+                    left[row][theirs] += by
+        machine, amounts = self._view.machine, dict(job.resources)
+        threads, memory_mb, *resources, _ = left
+        rooms = api.rooms_of(job, threads, machine, memory_mb, machine.eligible(job) if job.eligible else None)
+        for name, rows in zip(machine.resources, resources, strict=True):
+            if name in amounts:
+                rooms = np.where(rows >= amounts[name], rooms, 0)
+        return rooms
 
     def _snapshot(self, job: api.JobSpec, start_us: int) -> api.Snapshot:
         """Return what is free from ``start_us`` on for the job's whole estimate."""
@@ -210,6 +258,10 @@ class PlacedProfile:
         return _held_by(job, runs, self._view)
 
     # A set of threads is one integer here, in which 128 layers are side by side.
+    def _counts_of(self, threads: int) -> api.Ints:
+        machine = self._view.machine
+        return api.thread_counts(api.apart(threads, machine.nodes, machine.depth), machine.nodes)
+
     def _claimed(self, runs: tuple[api.Run, ...]) -> int:
         return api.side_by_side(self._view.claim(runs), self._view.machine.nodes)
 
@@ -246,6 +298,8 @@ class PlacedProfile:
         for left, by in zip(self._left, besides, strict=True):
             if by is not None:
                 left[span] += sign * by
+        if self._threads is not None:
+            self._threads[span] += sign * self._counts_of(threads)
         self._join(steps.stop)
         self._join(steps.start)
 
@@ -259,6 +313,8 @@ class PlacedProfile:
         if len(self.timeline.times) > len(self._free):
             self._free.insert(step, self._free[step - 1])
             self._left = [np.insert(left, step, left[step - 1], axis=0) for left in self._left]
+            if self._threads is not None:
+                self._threads = np.insert(self._threads, step, self._threads[step - 1], axis=0)
         return step
 
     def _join(self, step: int) -> None:
@@ -268,11 +324,15 @@ class PlacedProfile:
         if all(np.array_equal(left[step], left[step - 1]) for left in self._left):
             del self._free[step], self.timeline.times[step], self.timeline.values[step]
             self._left = [np.delete(left, step, axis=0) for left in self._left]
+            if self._threads is not None:
+                self._threads = np.delete(self._threads, step, axis=0)
 
     def _advance(self, now_us: int) -> None:
         past = max(0, self.timeline.step_at(now_us))  # a class's clock goes back where all jobs ended before its slice
         del self._free[:past]
         self._left = [left[past:] for left in self._left]
+        if self._threads is not None:
+            self._threads = self._threads[past:]
         self.timeline.advance(now_us)
 
 
@@ -293,6 +353,7 @@ class PlacedNodeProfile(PlacedProfile):
         steps = view.steps(besides)
         self._free = [nodes for _, nodes in steps]
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in steps)
+        self._threads = None
         self._left = _left_at(self.timeline, view)[-1:] if view.machine.licences else []
         for step, wanted in self._licences_taken(besides).items():
             self._left[-1][step] -= wanted
