@@ -352,8 +352,7 @@ class LiveServer:
         return answer
 
     def _tell(self, question: Request) -> Done | Refused:
-        """Return the answer to a question about the present."""
-        self._advance()
+        """Return the answer to a question about the state of this turn."""
         served = bool(self._port.instance)
         return answer_query(
             self._live, self._accounting, self.status.as_dict, question, served=served, estimates=self._estimates
