@@ -30,6 +30,7 @@ HELPS = [
     ("losers",),
     ("report",),
     ("whatif",),
+    ("web",),
     ("study",),
     ("study", "run"),
     ("study", "status"),

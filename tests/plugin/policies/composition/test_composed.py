@@ -28,7 +28,8 @@ FIRST_FIT = {"name": "first-fit", "extend_limit": False}
 LESSCONSUME = {"name": "lessconsume", "extend_limit": True, "limit_factors": [1.0], "may_wait": False}
 LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True, "limit_factors": [1.0]}
 RUA = {"name": "rua", "thresholds": [1.15, 1.2, 1.25, 1.5]}
-MATCH = {"max_slowdown": 1.6, "cpu": "hyperthreaded", "weak_load": 0.2}
+BELIEVED = {"max_slowdown": 1.6, "cpu": "hyperthreaded", "weak_load": 0.2}
+MATCH = BELIEVED | {"all_join": True}
 UNLAYERED = {"fairness": {"name": "none"}, "slices": {"name": "none"}, "budget": {"name": "none"}}
 GANG = {
     "rows": 0,
@@ -54,7 +55,7 @@ GUESTS: dict[str, Any] = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "ho
 GUESTS |= {"pairs": True}
 FCFS, SKIPPING = {"order": {"name": "fcfs"}}, {"order": {"name": "shortest"}, "backfill": {"name": "skip"}}
 SUSPENDING = {**GUESTS, "mode": "express", "min_gain": 2.0, "brief_s": 0.0, "pairs": False}
-BY_GAIN, SLACK = {"name": "by-gain", "lookahead": 100}, {"name": "slack", "factor": 1.5, "adjust": 0.75}
+BY_GAIN, SLACK = {"name": "by-gain", "lookahead": 100}, {"name": "slack", "factor": 1.5, "adjust": 0.75, "members": True}
 CLASSES = {
     "name": "classes", "interval_s": 3600.0, "short_slice_s": 600.0, "medium_share": 0.3, "short_s": 600.0, "medium_s": 10_800.0,
 }  # fmt: skip
@@ -124,7 +125,7 @@ def test_presets_resolve_to_their_parts() -> None:
         "rua": parts("fcfs", RUA, LESSCONSUME),
         "pss": lomarc("none"),
         "ac": lomarc("always"),
-        "am": lomarc("adjacent", **MATCH),
+        "am": lomarc("adjacent", **BELIEVED),
         "lomarc-fm": lomarc("first", **MATCH),
         "lomarc-u1": lomarc("u1", **MATCH),
         "lomarc-u2": lomarc("u2", **MATCH),
