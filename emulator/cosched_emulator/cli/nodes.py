@@ -130,7 +130,9 @@ def config(
 
 @user_command(prints="text")
 def web(*, caller: Caller) -> None:
-    """Print where the manager's pages are, with a ticket that lets a browser see them as you: for twelve hours, read only.
+    """Print where the manager's pages are, with a ticket for a browser.
+
+    It sees them as you do, read only, for twelve hours.
 
     \b
     Example:
