@@ -55,7 +55,10 @@ GUESTS: dict[str, Any] = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "ho
 GUESTS |= {"pairs": True}
 FCFS, SKIPPING = {"order": {"name": "fcfs"}}, {"order": {"name": "shortest"}, "backfill": {"name": "skip"}}
 SUSPENDING = {**GUESTS, "mode": "express", "min_gain": 2.0, "brief_s": 0.0, "pairs": False}
-BY_GAIN, SLACK = {"name": "by-gain", "lookahead": 100}, {"name": "slack", "factor": 1.5, "adjust": 0.75, "members": True}
+BY_GAIN, SLACK = (
+    {"name": "by-gain", "lookahead": 100},
+    {"name": "slack", "factor": 1.5, "adjust": 0.75, "members": True},
+)
 CLASSES = {
     "name": "classes", "interval_s": 3600.0, "short_slice_s": 600.0, "medium_share": 0.3, "short_s": 600.0, "medium_s": 10_800.0,
 }  # fmt: skip
