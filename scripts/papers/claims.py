@@ -205,9 +205,12 @@ def by_construction(claim: Claim) -> Claim:
     return claim._replace(kind=Kind.CONSTRUCTION, p=None, to_decide=None, sampling=NOTHING, sampled=False)
 
 
-def built(text: str, where: str = "", published: str = "", measured: str = NOTHING, *, holds: bool = True) -> Claim:
-    """Return a row on what is true by construction, or is not, which would be a defect."""
-    return Claim(text, where, published, measured, 0, Verdict.YES if holds else Verdict.NO, kind=Kind.CONSTRUCTION)
+def built(
+    text: str, where: str = "", published: str = "", measured: str = NOTHING, *, holds: bool | None = True
+) -> Claim:
+    """Return a row on what is true by construction, or is not, which would be a defect; None: nothing has run."""
+    verdict = None if holds is None else Verdict.YES if holds else Verdict.NO
+    return Claim(text, where, published, measured, 0, verdict, kind=Kind.CONSTRUCTION)
 
 
 def in_print(text: str, where: str, published: str, derived: str, *, holds: bool) -> Claim:

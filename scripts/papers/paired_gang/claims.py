@@ -277,7 +277,8 @@ def _same_jobs(figures: Figures) -> Iterator[Claim]:
         ]
         seeds = [seed for seed in digests[0] if seed in digests[1]]
         same = sum(digests[0][seed] == digests[1][seed] for seed in seeds)
-        yield built(text, work, "exactly the same", f"{same} of {len(seeds)} seeds", holds=same == len(seeds))
+        holds = same == len(seeds) if seeds else None
+        yield built(text, work, "exactly the same", f"{same} of {len(seeds)} seeds", holds=holds)
 
 
 _ENDS = (ex.LOADS[0], ex.LOADS[-1])
