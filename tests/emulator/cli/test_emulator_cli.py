@@ -30,7 +30,6 @@ HELPS = [
     ("losers",),
     ("report",),
     ("whatif",),
-    ("web",),
     ("study",),
     ("study", "run"),
     ("study", "status"),
@@ -47,23 +46,8 @@ HELPS = [
     ("keys",),
     ("accounts",),
     ("accounts", "check"),
-    *(
-        (name,)
-        for name in (
-            "submit",
-            "cancel",
-            "why",
-            "queue",
-            "nodes",
-            "job",
-            "hold",
-            "release",
-            "drain",
-            "resume",
-            "wait",
-            "history",
-        )
-    ),
+    *((name,) for name in ("submit", "cancel", "why", "queue", "nodes", "job", "hold", "release", "drain", "resume")),
+    *((name,) for name in ("wait", "history", "web")),
     ("status",),
     ("top",),
 ]
