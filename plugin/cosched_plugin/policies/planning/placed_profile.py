@@ -7,7 +7,7 @@ Counting comes first here, too: individual threads are examined only where there
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import ClassVar, Final, TypeAlias
@@ -69,8 +69,8 @@ class PlacedProfile:
         if by_number_us is None:
             return None
         first = timeline.step_at(by_number_us)
-        if api.nodes_view(self._view) is None and not any(self._begins(job, first, own_us, promise)):
-            return None
+        if api.nodes_view(self._view) is None and next(self._begins(job, first, own_us, promise), None) is None:
+            return None  # without lifting it, which makes and merges steps
         self.lift(job, promise)
         found = self._place(job, first, own_us)
         self.reserve(job, promise)
@@ -312,9 +312,7 @@ class PlacedProfile:
         step = self.timeline.cut(at_us)
         if len(self.timeline.times) > len(self._free):
             self._free.insert(step, self._free[step - 1])
-            self._left = [np.insert(left, step, left[step - 1], axis=0) for left in self._left]
-            if self._threads is not None:
-                self._threads = np.insert(self._threads, step, self._threads[step - 1], axis=0)
+            self._rearrange(lambda rows: np.insert(rows, step, rows[step - 1], axis=0))
         return step
 
     def _join(self, step: int) -> None:
@@ -323,17 +321,19 @@ class PlacedProfile:
             return
         if all(np.array_equal(left[step], left[step - 1]) for left in self._left):
             del self._free[step], self.timeline.times[step], self.timeline.values[step]
-            self._left = [np.delete(left, step, axis=0) for left in self._left]
-            if self._threads is not None:
-                self._threads = np.delete(self._threads, step, axis=0)
+            self._rearrange(lambda rows: np.delete(rows, step, axis=0))
 
     def _advance(self, now_us: int) -> None:
         past = max(0, self.timeline.step_at(now_us))  # a class's clock goes back where all jobs ended before its slice
         del self._free[:past]
-        self._left = [left[past:] for left in self._left]
-        if self._threads is not None:
-            self._threads = self._threads[past:]
+        self._rearrange(lambda rows: rows[past:])
         self.timeline.advance(now_us)
+
+    def _rearrange(self, steps: Callable[[api.Ints], api.Ints]) -> None:
+        """Add or remove steps, as rows of all arrays."""
+        self._left = [steps(rows) for rows in self._left]
+        if self._threads is not None:
+            self._threads = steps(self._threads)
 
 
 class PlacedNodeProfile(PlacedProfile):
