@@ -161,11 +161,11 @@ class Host(NamedTuple):
 
 
 def why_not(job: JobSpec, hosts: Sequence[Host], slowdown: Callable[[JobSpec, JobSpec], float], now_us: int) -> str:
-    """Return why the policy has found no host for a candidate: the first condition that none of them meets."""
-    if not hosts:
-        return "no running job has a node to itself that a guest might join"
+    """Return why the policy has found no host for a candidate: its own, else the first that no host meets."""
     if job.exclusive:
         return "it has its nodes alone: it asks for that, or nothing is known of it"
+    if not hosts:
+        return "no running job has a node to itself that a guest might join"
     slow = [(host, slowdown(job, host.job)) for host in hosts if slowdown(host.job, job) < inf]
     known = [(host, own) for host, own in slow if own < inf]
     if not known:

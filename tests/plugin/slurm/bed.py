@@ -23,6 +23,7 @@ SCRIPT = str(ROOT / "scripts" / "slurm-testbed")
 PACKAGES = str(ROOT / "scripts" / "slurm-packages")
 RECORDED = Path(os.environ.get("COSCHED_SHARED") or ROOT.parent / "shared") / "slurm" / "fixtures"
 PORTS = 32
+BUSY = 3  # deadlines end what hangs: all of them are so many times as long as on a machine that does nothing else
 NEEDED = ("slurmctld", "slurmd", "slurmrestd", "sbatch")
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 RELEASES = ("22.05", "24.11", "26.05")
@@ -45,13 +46,20 @@ def absent(release: str, *more: str) -> str:
     return kept.stderr.strip() if kept.returncode else ""
 
 
-def on_each_slurm(*more: str) -> pytest.MarkDecorator:
-    """Return what makes a test run on each release that is at hand, with some more programs; it is the argument `slurm`."""
+def on_each_slurm(*more: str, always: bool = False) -> pytest.MarkDecorator:
+    """Return what makes a test run on each release that is at hand, with some more programs; it is the argument `slurm`.
+
+    By default it is the newest of them, the others are slow; ``always``: all of them.
+    """
     whys = {release: absent(release, *more) for release in RELEASES}
-    return pytest.mark.parametrize(
-        "slurm",
-        [pytest.param(release, marks=pytest.mark.skipif(bool(why), reason=why)) for release, why in whys.items()],
-    )
+    newest = max((release for release, why in whys.items() if not why), default="")
+
+    def marks(release: str) -> Sequence[pytest.MarkDecorator]:
+        if whys[release]:
+            return (pytest.mark.skipif(True, reason=whys[release]),)
+        return () if always or release == newest else (pytest.mark.slow,)
+
+    return pytest.mark.parametrize("slurm", [pytest.param(release, marks=marks(release)) for release in RELEASES])
 
 
 each_slurm = on_each_slurm()
@@ -135,7 +143,7 @@ class Bed:
 
     def until(self, what: Callable[[dict[int, dict[str, Any]]], bool], seconds: float) -> dict[int, dict[str, Any]]:
         """Wait until the jobs are like that, and return them."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + BUSY * seconds
         while True:
             jobs = self.jobs()
             if what(jobs):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.plugin.slurm.bed import Bed
+from tests.plugin.slurm.bed import BUSY, Bed
 from tests.processes import ROOT, environment
 
 from cosched_plugin.common.threads import each_node
@@ -61,7 +61,7 @@ class Enforcing:
             )
 
     def wait_for(self, words: str, seconds: float = 20.0) -> None:
-        end = time.monotonic() + seconds
+        end = time.monotonic() + BUSY * seconds
         while words not in self.log:
             assert self.process is None or self.process.poll() is None, self.log
             assert time.monotonic() < end, self.log

@@ -48,7 +48,7 @@ def submit_mixed(one: Bed, count: int, random: Random, longest_s: float = 1.0) -
     return found
 
 
-@each_slurm
+@on_each_slurm(always=True)
 def test_jobs_run_as_a_core_decides(tmp_path: Path, slurm: str) -> None:
     with bed(slurm=slurm) as one, enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
         wanted = submit_mixed(one, 20, Random(3))
@@ -61,7 +61,7 @@ def test_jobs_run_as_a_core_decides(tmp_path: Path, slurm: str) -> None:
         jobs = one.until(lambda jobs: sum(row["job_state"] == "COMPLETED" for row in jobs.values()) == 27, 60)
         assert {job for job, row in jobs.items() if row["job_state"] != "COMPLETED"} == {left}
         assert (jobs[left]["state_reason"], jobs[picky]["nodes"]) == ("JobHeldUser", "n7")
-        assert f"job {left} is left to Slurm: it asks for --reboot" in driver.log
+        driver.wait_for(f"job {left} is left to Slurm: it asks for --reboot")
         assert jobs[array]["job_state"] == "COMPLETED"
         assert jobs[fill]["cpus"] == 6
         ran = stamps(one)
@@ -114,7 +114,7 @@ def test_what_others_do_is_a_fact(tmp_path: Path, slurm: str) -> None:
         one.run("scontrol", "requeue", str(again))
         one.until(lambda jobs: jobs[again]["job_state"] == "COMPLETED", 30)
         assert (len(stamps(one)[again].starts), len(stamps(one)[again].ends)) == (2, 1)
-        assert f"job {again} was requeued, and is held" in driver.log
+        driver.wait_for(f"job {again} was requeued, and is held")
         assert replayed(driver.records, "easy") > 10
 
 
@@ -299,8 +299,8 @@ def test_no_start_beyond_a_limit_is_tried_while_slurmdbd_lives_changes_and_dies(
             assert (most_at_once(times(one, few)), most_at_once(times(one, cpus))) == (2, 2)
             first_end = min(end for _, end in times(one, few + cpus))
             assert max(begin for begin, _ in times(one, free)) < first_end  # those that are limited delay nobody
-            assert "waits: QOSMaxJobsPerUserLimit" in driver.log
-            assert "waits: AssocGrpCpuLimit" in driver.log
+            driver.wait_for("waits: QOSMaxJobsPerUserLimit")
+            driver.wait_for("waits: AssocGrpCpuLimit")
 
             one.run("sacctmgr", "-i", "modify", "qos", "few", "set", "MaxJobsPerUser=4")  # it is followed
             known(2)

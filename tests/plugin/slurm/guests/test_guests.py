@@ -203,7 +203,7 @@ def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_
         tasks = submit(one, "--array=0-2", run_s=2, minutes=2, comment=DISK)
         driver.wait_for(f"job {tasks}_2 is a guest on")
         assert [driver.log.count(f"job {tasks}_{task} is a guest on") for task in range(3)] == [1, 1, 1]
-        assert f"job {last} is no guest: it has its nodes alone" in driver.log
+        driver.wait_for(f"job {last} is no guest: it has its nodes alone")
         where = one.jobs()
         assert [row["nodes"] for row in where.values() if row["job_state"] == "RUNNING"].count(
             where[alone]["nodes"]
