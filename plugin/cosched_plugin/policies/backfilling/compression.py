@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_plugin.api import Bools, Ints, Work, prices
-from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Profile, Timeline, gaps_around, peaks
+from cosched_plugin.policies.planning.profile import (
+    FOREVER_US,
+    Change,
+    OpenTimeline,
+    Profile,
+    Timeline,
+    gaps_around,
+    peaks,
+)
 
 # Promises to pending jobs as columns by place in the queue, so that one array operation examines all of them.
 
@@ -120,6 +128,7 @@ class QueueColumns:
 
 FEW: Final = 32  # with a budget, number of jobs in the first batch examined; batches grow
 MANY_STEPS: Final = 64  # a change of more steps is not examined step by step
+MANY_LOOKS: Final = 1 << 13  # from this many steps for all jobs on it pays to examine those with equal needs together
 MANY_CHANGES: Final = 5  # from this change of a pass on it pays to know the least spans
 BLOCKS: Final = 64  # of starts, in that table
 
@@ -266,8 +275,7 @@ class CountedJobs(MovableJobs):
         "_rows",
         "_spans_us",
         "_starts_us",
-        "_times",
-        "_values",
+        "_steps",
     )
 
     def __init__(self, columns: QueueColumns, profile: Profile, move: Callable[[int, int], Change | None]) -> None:
@@ -276,8 +284,7 @@ class CountedJobs(MovableJobs):
         self._changes = 0  # examined
         self._least: LeastSpans | None = None  # made when there are many changes
         # Made at the first change. By step of the timeline:
-        self._times: list[int] = []
-        self._values: list[int] = []
+        self._steps = OpenTimeline(Timeline(()))
         # By place in the queue:
         self._needs: list[int] = []
         self._spans_us: list[int] = []
@@ -293,14 +300,15 @@ class CountedJobs(MovableJobs):
 
     def turn(self, place: int) -> Sequence[int]:
         """Give a job a turn: move it if it still can. Return the jobs that can move now, and could not before."""
-        if not self._times:
+        if not self._steps.times:
             self._open()
-        times, values = self._times, self._values
+        steps = self._steps
+        times, values = steps.times, steps.values
         need, span_us, own_us = self._needs[place], self._spans_us[place], self._starts_us[place]
         start = first = bisect_right(times, self._since_us.pop(place)) - 1
         end_us = times[first] + span_us
         if min(values[first : bisect_left(times, end_us if end_us < own_us else own_us, first)]) < need:
-            found = self._first_fit(first, own_us, need, span_us)
+            found = steps.first_fit(first, own_us, need, span_us)
             if found is None:
                 return ()
             start = found
@@ -313,12 +321,8 @@ class CountedJobs(MovableJobs):
         own_end_us = own_us + span_us
         # It keeps what it has on both sides of the move.
         until_us, after_us = (own_us, end_us) if end_us > own_us else (end_us, own_us)
-        self._add(start, until_us, -need)
-        first = bisect_left(times, after_us)
-        if first == len(times) or times[first] != after_us:
-            times.insert(first, after_us)
-            values.insert(first, values[first - 1])
-        first, last = self._add(first, own_end_us, need)
+        steps.add(start, until_us, -need)
+        first, last = steps.add(steps.cut(after_us), own_end_us, need)
         self.moved[place] = self._starts_us[place] = self._columns.starts_us[place] = at_us
         by_start, bits = self._by_start, self._bits
         del by_start[bisect_left(by_start, own_us - self._open_us << bits | place)]
@@ -334,7 +338,7 @@ class CountedJobs(MovableJobs):
             most = timeline.most(change.start_us, change.end_us)
             meets = (columns.needs <= most) & (columns.starts_us > change.start_us)
             return self._add_met(np.flatnonzero(meets[: self._last]), change)
-        if not self._times:
+        if not self._steps.times:
             self._open()
         return self._add_in_steps(first, last, change.start_us)
 
@@ -342,12 +346,14 @@ class CountedJobs(MovableJobs):
     # before the last of these. What happens to others is not followed: they count as not examined in the next compression.
     def add_unsure(self, now_us: int, turns: int | None) -> None:
         """Add the jobs that may be able to move but have not been examined, up to the last that may have one of ``turns`` turns."""
-        if turns is None:
-            super().add_unsure(now_us, None)
-            return
         columns, since_us = self._columns, self._since_us
         unsure = np.flatnonzero(columns.unsure).tolist()
-        if unsure and not self._times:
+        if turns is None:
+            if len(unsure) * len(self._profile.timeline.times) > MANY_LOOKS:
+                super().add_unsure(now_us, None)
+                return
+            turns = len(columns.unsure) + 1
+        if unsure and not self._steps.times:
             self._open()
         known = self.places
         before = 0  # known ones
@@ -360,9 +366,9 @@ class CountedJobs(MovableJobs):
             columns.unsure[place] = False
             if self._starts_us[place] <= now_us:
                 continue
-            step = self._first_fit(0, self._starts_us[place], self._needs[place], self._spans_us[place])
+            step = self._steps.first_fit(0, self._starts_us[place], self._needs[place], self._spans_us[place])
             if step is not None:
-                (since_us if place in since_us else found)[place] = self._times[step]
+                (since_us if place in since_us else found)[place] = self._steps.times[step]
         since_us.update(found)
         if len(since_us) >= turns > 0:
             self._last = self.places[turns - 1] + 1
@@ -372,53 +378,20 @@ class CountedJobs(MovableJobs):
         """Leave the jobs that have had no turn to the next compression."""
         super().give_back()
         if self.moved:
-            self._profile.timeline.replace(self._times, self._values)
+            self._profile.timeline.replace(self._steps.times, self._steps.values)
 
     def _open(self) -> None:
         columns, timeline = self._columns, self._profile.timeline
-        self._times = timeline.times.tolist()
-        self._values = timeline.values.tolist()
+        self._steps = OpenTimeline(timeline)
         promised = (columns.starts_us != _UNPROMISED).nonzero()[0]
         number = int(promised[-1]) + 1 if len(promised) else 0  # most of a long queue may have no promise yet
         self._starts_us = columns.starts_us[:number].tolist()
         self._needs = columns.needs[:number].tolist()
         self._spans_us = columns.spans_us[:number].tolist()
         self._bits = bits = number.bit_length()
-        self._open_us = self._times[0]
+        self._open_us = self._steps.times[0]
         self._distinct = np.unique(columns.needs[promised]).tolist()
         self._by_start = np.sort(columns.starts_us[promised] - self._open_us << bits | promised).tolist()
-
-    def _first_fit(self, first: int, own_us: int, need: int, span_us: int) -> int | None:
-        """Return the first step from ``first`` on, before a job's start, with which it could begin; None if there is none."""
-        times = self._times
-        own = bisect_left(times, own_us, first)
-        start = first
-        for step, value in enumerate(self._values[first:own], first):
-            if value < need:
-                if start < step and times[step] >= times[start] + span_us:
-                    break
-                start = step + 1
-        return start if start < own else None
-
-    def _add(self, first: int, end_us: int, amount: int) -> tuple[int, int]:
-        """Add an amount from a step up to ``end_us``; return the first step in which that is, and the first one after it."""
-        times, values = self._times, self._values
-        last = bisect_left(times, end_us, first) if end_us < FOREVER_US else len(times)
-        before = values[last - 1]
-        if last - first == 1:
-            values[first] += amount
-        else:
-            values[first:last] = [value + amount for value in values[first:last]]
-        if last < len(times) and times[last] == end_us:
-            if values[last] == values[last - 1]:
-                del values[last], times[last]
-        elif end_us < FOREVER_US:
-            times.insert(last, end_us)
-            values.insert(last, before)
-        if first and values[first] == values[first - 1]:
-            del values[first], times[first]
-            return first - 1, last - 1
-        return first, last
 
     # A job that could not move before the change, and can now, slides along or fits into room that the change has made. Where it
     # slides, what was in its way was just before its start, so its start lies in these steps or at their end.
@@ -427,7 +400,7 @@ class CountedJobs(MovableJobs):
         self._changes += 1
         if self._changes == MANY_CHANGES and self._last is None:
             self._least = LeastSpans(self._columns, self._distinct)
-        times, values, by_start, bits = self._times, self._values, self._by_start, self._bits
+        times, values, by_start, bits = self._steps.times, self._steps.values, self._by_start, self._bits
         steps = len(times)
         freed_us = times[last] if last < steps else FOREVER_US
         open_us = self._open_us
@@ -462,7 +435,7 @@ class CountedJobs(MovableJobs):
 
     def _may_fit(self, peak: int) -> bool:
         """Tell whether some job that starts later may be short enough for the room around a step."""
-        times, values, distinct = self._times, self._values, self._distinct
+        times, values, distinct = self._steps.times, self._steps.values, self._distinct
         row = bisect_right(distinct, values[peak])
         if self._least is None or self._last is not None or not row:
             return row > 0
@@ -495,7 +468,7 @@ class CountedJobs(MovableJobs):
         distinct, columns, starts_us, since_us = self._distinct, self._columns, self._starts_us, self._since_us
         widths_us = [-1] * (len(distinct) + 1)  # one more: jobs without a promise may need more
         begins_us = [0] * len(distinct)
-        for number, above, begin_us, end_us in gaps_around(self._times, self._values, peak, distinct):
+        for number, above, begin_us, end_us in gaps_around(self._steps.times, self._steps.values, peak, distinct):
             for row in range(bisect_right(distinct, above, 0, number), number + 1):
                 widths_us[row] = end_us - begin_us
                 begins_us[row] = begin_us

@@ -54,8 +54,7 @@ class ReservationTable:
     """The promises made so far, and the profile that they leave; the gate for other starts."""
 
     __slots__ = (
-        "_columns", "_freed", "_last_running", "_new", "_running", "_unfinished", "before", "cut", "jobs", "pending", "profile",
-        "promises",
+        "_columns", "_freed", "_new", "_running", "_unfinished", "before", "cut", "jobs", "pending", "profile", "promises",
     )  # fmt: skip
     reserved = None  # every job has a promise
 
@@ -63,7 +62,6 @@ class ReservationTable:
         """``profile`` and ``running``: what running jobs leave free; plans change the first, the second stays as it is."""
         self.profile = profile
         self._running = running
-        self._last_running = running  # of the pass before
         self.pending = pending
         self.promises: dict[int, Promise] = {}
         self.jobs: dict[int, api.JobSpec] = {}  # jobs that have a promise
@@ -84,16 +82,17 @@ class ReservationTable:
         self.promises = {job_id: notes[job_id] for job_id in self.jobs}
         starts_us = np.array([start_of(promise) for promise in self.promises.values()], np.int64)
         self._columns.enter_all(places, *self._needs(self.jobs.values()), starts_us)
-        self._columns.unsure[places] = True
         self._reserve_all(view)
 
     def follow(self, pending: list[api.JobSpec], running: Profile, view: api.View) -> bool:
         """Advance to the present; tell whether all promises can be kept. ``running``: what running jobs leave free now."""
         self.before.clear()
         self._take_new(self._take_queue(pending, view.now_us), view)
-        changes = self.profile.follow(self._running, running)
-        self._running, self._last_running = running, self._running
-        if changes is None or self._columns.any_before(view.now_us):
+        before, self._running = self._running, running
+        if self._columns.any_before(view.now_us):
+            return False
+        changes = self.profile.follow(before, running)
+        if changes is None:
             return False
         self._freed += [change for change in changes if change.amount > 0]
         return self._reserve_new(view)
@@ -102,16 +101,10 @@ class ReservationTable:
         """Keep the promises, in queue order, as far as possible; ``profile``: what running jobs leave free now."""
         self.profile = profile
         self._new.clear()
-        if profile.counts and profile.lasting:
-            # Who could not move before can do so only in what has become free.
-            changes = self._running.timeline.changes(self._last_running.timeline)
-            self._freed += [change for change in changes if change.amount > 0]
-        else:
+        if not (profile.counts and profile.lasting):
             places = self._columns.promised()
             needs = self._needs([self.pending[place] for place in places])
             self._columns.enter_all(places, *needs, self._columns.starts_us[places])
-            self._columns.unsure[places] = True
-            self._freed.clear()
         self._reserve_all(view)
 
     def due(self, now_us: int) -> list[int]:
@@ -306,17 +299,27 @@ class ReservationTable:
         needs, spans_us = np.array([self.profile.need(job) for job in jobs], np.int64).reshape(-1, 2).T
         return needs, spans_us
 
+    # A new promise is the first that those before it leave, and those behind it only take more. So where counting decides, only jobs
+    # that keep their promise may be able to move, into what those before had.
     def _reserve_all(self, view: api.View) -> None:
         """Reserve what was promised, in queue order, in a profile without promises; where it cannot be kept, a new promise."""
-        columns = self._columns
+        columns, promises, pending = self._columns, self.promises, self.pending
         places = columns.promised()
         shares = (columns.needs[places], columns.spans_us[places], columns.starts_us[places])
-        past = Promises(self.pending, self.promises, places, *shares)
-        done = 0
-        while (done := self.profile.reserve_all(past, done)) < len(places):
-            self._break_promise(places[done])
-            self._promise(places[done], view)
-            done += 1
+        renewed = self.profile.renew(Promises(pending, promises, places, *shares), view.work)
+        self._freed.clear()
+        columns.unsure[places] = True
+        for number, promise in renewed.items():
+            place = places[number]
+            job_id = pending[place].id
+            self.before[job_id] = promises.pop(job_id)
+            if promise is None:
+                del self.jobs[job_id]
+                columns.forget(place)
+            else:
+                promises[job_id] = promise
+                columns.starts_us[place] = start_of(promise)
+                columns.unsure[place] = not self.profile.counts
 
     def _take_new(self, places: Sequence[int], view: api.View) -> None:
         """Enter the noted promises of jobs that are new in the queue; nothing is reserved for them yet."""
@@ -344,16 +347,6 @@ class ReservationTable:
         self.promises[job.id] = promise
         self.jobs[job.id] = job
         self._columns.enter(place, *self.profile.need(job), start_of(promise))
-
-    def _break_promise(self, place: int) -> None:
-        """Forget a promise that cannot be kept; it holds nothing in the profile."""
-        job_id = self.pending[place].id
-        self.before[job_id] = self.promises.pop(job_id)
-        del self.jobs[job_id]
-        columns = self._columns
-        start_us = int(columns.starts_us[place])
-        self._freed.append(Change(start_us, start_us + int(columns.spans_us[place]), 0))
-        columns.forget(place)
 
     def _take_queue(self, pending: list[api.JobSpec], now_us: int) -> Sequence[int]:
         """Take over the present queue; return the places of new jobs. Jobs that have left release their part of the profile."""

@@ -95,13 +95,19 @@ class PlacedProfile:
         """Take the promised threads, and what the job takes besides."""
         self._change(job, promise, taken=True)
 
-    def reserve_all(self, past: Promises, first: int) -> int:
-        """Reserve promises one after the other, up to the first that does not fit."""
-        done = first
-        while done < len(past) and self.fits(*past[done]):
-            self.reserve(*past[done])
-            done += 1
-        return done
+    def renew(self, past: Promises, work: api.Work) -> dict[int, Promise | None]:
+        """Reserve promises one after the other, and in place of each that does not fit the earliest one."""
+        renewed: dict[int, Promise | None] = {}
+        for number in range(len(past)):
+            job, promise = past[number]
+            if not self.fits(job, promise):
+                renewed[number] = found = None if work.spent else self.earliest(job)
+                if found is None:
+                    continue
+                work.pay(api.prices.PROMISE)
+                promise = found
+            self.reserve(job, promise)
+        return renewed
 
     def lift(self, job: api.JobSpec, promise: Promise) -> None:
         """Give back what was promised."""

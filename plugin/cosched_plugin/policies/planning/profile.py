@@ -41,7 +41,7 @@ class Change(NamedTuple):
 Gap: TypeAlias = tuple[int, int, int, int]
 
 
-# After each change neighbouring steps must differ (`_mend`): promises come and go by the thousand, and each search is over steps.
+# After each change neighbouring steps must differ: promises come and go by the thousand, and each search is over steps.
 # `times` and `values` cannot be resized while there is an array over them (`np.frombuffer`), so none may outlive its method.
 class Timeline:
     """Steps: ``values[k]`` from ``times[k]`` on, up to the next; the last goes on for ever."""
@@ -55,13 +55,6 @@ class Timeline:
         for at_us, value in steps:
             self.times.append(at_us)
             self.values.append(value)
-
-    def copy(self) -> Timeline:
-        """Return a copy."""
-        other = Timeline(())
-        other.times = self.times[:]
-        other.values = self.values[:]
-        return other
 
     def replace(self, times: Sequence[int], values: Sequence[int]) -> None:
         """Take over other steps; neighbours must differ."""
@@ -90,7 +83,7 @@ class Timeline:
             self.values.insert(step, self.values[step - 1])
         return step
 
-    # Written out, without `cut` and `_mend`: compression moves reservations by the hundred thousand.
+    # Written out, without `cut`: compression moves reservations by the hundred thousand.
     def add(self, start_us: int, end_us: int, amount: int) -> tuple[int, int]:
         """Add an amount from ``start_us`` to ``end_us``; return the first step in which that is, and the first one after it."""
         times, values = self.times, self.values
@@ -235,13 +228,6 @@ class Timeline:
                 changes.append(Change(at_us, until_us, amount))
         return changes
 
-    def _mend(self, step: int) -> None:
-        """Merge a step into the one before, if they are equal."""
-        values = self.values
-        if 0 < step < len(values) and values[step] == values[step - 1]:
-            del values[step]
-            del self.times[step]
-
     def _gaps(self, first: int, blocked: NDArray[np.intp]) -> tuple[api.Ints, api.Ints]:
         """Return begin and end of the gaps between blocked steps; ``blocked`` counts from step ``first``."""
         times = np.frombuffer(self.times, np.int64)
@@ -257,6 +243,60 @@ class Timeline:
         else:
             begins[1:] = times[after]
         return begins, ends
+
+
+class OpenTimeline:
+    """The steps of a `Timeline` in lists, for many changes: a number in an array is made anew each time it is read."""
+
+    __slots__ = ("times", "values")
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.times: list[int] = timeline.times.tolist()
+        self.values: list[int] = timeline.values.tolist()
+
+    def first_fit(self, first: int, before_us: int, need: int, span_us: int) -> int | None:
+        """Return the first step from ``first`` on, and before an instant, with which a place could begin; None if there is none.
+
+        What lies after that instant counts as free.
+        """
+        times = self.times
+        last = bisect_left(times, before_us, first)
+        start = first
+        for step, value in enumerate(self.values[first:last], first):
+            if value < need:
+                if start < step and times[step] >= times[start] + span_us:
+                    break
+                start = step + 1
+        return start if start < last else None
+
+    def add(self, first: int, end_us: int, amount: int) -> tuple[int, int]:
+        """Add an amount from a step up to ``end_us``; return the first step in which that is, and the first one after it."""
+        times, values = self.times, self.values
+        last = bisect_left(times, end_us, first) if end_us < FOREVER_US else len(times)
+        before = values[last - 1]
+        if last - first == 1:
+            values[first] += amount
+        else:
+            values[first:last] = [value + amount for value in values[first:last]]
+        if last < len(times) and times[last] == end_us:
+            if values[last] == values[last - 1]:
+                del values[last], times[last]
+        elif end_us < FOREVER_US:
+            times.insert(last, end_us)
+            values.insert(last, before)
+        if first and values[first] == values[first - 1]:
+            del values[first], times[first]
+            return first - 1, last - 1
+        return first, last
+
+    def cut(self, at_us: int) -> int:
+        """Return the step that begins at ``at_us``, made if there is none."""
+        times = self.times
+        step = bisect_left(times, at_us)
+        if step == len(times) or times[step] != at_us:
+            times.insert(step, at_us)
+            self.values.insert(step, self.values[step - 1])
+        return step
 
 
 def gaps_around(times: Sequence[int], values: Sequence[int], peak: int, needs: Sequence[int]) -> list[Gap]:
@@ -365,8 +405,11 @@ class Profile(Protocol):
     def reserve(self, job: api.JobSpec, promise: Promise) -> None:
         """Take what ``job`` needs; it must fit."""
 
-    def reserve_all(self, past: Promises, first: int) -> int:
-        """Reserve the promises from number ``first`` on, up to the first that does not fit; return its number."""
+    def renew(self, past: Promises, work: api.Work) -> dict[int, Promise | None]:
+        """Reserve promises, in order, and in place of each that does not fit the earliest one given those before it.
+
+        Return the new ones by number: None where the job never fits, or the work allowed is spent.
+        """
 
     def lift(self, job: api.JobSpec, promise: Promise) -> None:
         """Undo `reserve`."""
@@ -427,28 +470,48 @@ class CountProfile:
         start_us = start_of(promise)
         self.timeline.add(start_us, start_us + span_us, -need)
 
-    def reserve_all(self, past: Promises, first: int) -> int:
-        """Reserve the promises up to the first that does not fit: many at once, where all fit."""
-        size = _ONE_BY_ONE
-        done = first
+    def renew(self, past: Promises, work: api.Work) -> dict[int, Promise | None]:
+        """Reserve promises, or the earliest start in place of each that does not fit: many at once, where all fit."""
+        renewed: dict[int, Promise | None] = {}
+        done, size = 0, _ONE_BY_ONE
         while done < len(past):
             until = min(done + size, len(past))
-            if size > _ONE_BY_ONE:
-                if self._reserve_at_once(past, slice(done, until)):
-                    done = until
-                    size *= _GROWTH
-                else:
-                    size //= _GROWTH
-                continue
-            while done < until:
-                need, start_us = int(past.needs[done]), int(past.starts_us[done])
-                end_us = start_us + int(past.spans_us[done])
-                if start_us < self._view.now_us or self.timeline.least(start_us, end_us) < need:
-                    return done
-                self.timeline.add(start_us, end_us, -need)
-                done += 1
-            size *= _GROWTH
-        return done
+            if size > _ONE_BY_ONE and self._reserve_at_once(past, slice(done, until)):
+                done = until
+                size *= _GROWTH
+            else:
+                done = self._renew_one_by_one(past, done, work, renewed)
+                size = _ONE_BY_ONE * _GROWTH
+        return renewed
+
+    def _renew_one_by_one(self, past: Promises, first: int, work: api.Work, renewed: dict[int, Promise | None]) -> int:
+        """Reserve promises from number ``first`` on, until several in a row fit; return the number of the next one.
+
+        What is in ``renewed``, new promises by number, is extended.
+        """
+        steps, now_us = OpenTimeline(self.timeline), self._view.now_us
+        times, values = steps.times, steps.values
+        kept = 0
+        columns = (past.needs[first:].tolist(), past.spans_us[first:].tolist(), past.starts_us[first:].tolist())
+        for done, (need, span_us, start_us) in enumerate(zip(*columns, strict=True), first):
+            at = bisect_right(times, start_us) - 1
+            if start_us >= now_us and min(values[at : bisect_left(times, start_us + span_us, at)]) >= need:
+                kept += 1
+                at = steps.cut(start_us)
+            else:
+                kept = 0
+                found = None if work.spent else steps.first_fit(0, FOREVER_US, need, span_us)
+                if found is None:
+                    renewed[done] = None
+                    continue
+                work.pay(api.prices.PROMISE)
+                at = found
+                renewed[done] = (times[at],)
+            steps.add(at, times[at] + span_us, -need)
+            if kept == _ONE_BY_ONE:
+                break
+        self.timeline.replace(times, values)
+        return done + 1
 
     def lift(self, job: api.JobSpec, promise: Promise) -> None:
         """Give back what the job needs."""
