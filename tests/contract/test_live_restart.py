@@ -79,10 +79,16 @@ class Site:
 
     def serving(self) -> str:
         """Return the name of the manager that serves."""
-        holder = read_lease(str(self.db))
-        assert holder is not None
-        (name,) = [name for name in self._managers if self._processes[name].pid == holder.process]
-        return name
+        found: list[str] = []
+
+        def holds() -> bool:  # one that was just started has no lease yet
+            holder = read_lease(str(self.db))
+            there = [name for name in self._managers if holder and self._processes[name].pid == holder.process]
+            found[:] = there
+            return bool(there)
+
+        wait_until(holds)
+        return found[0]
 
     def idle(self) -> str:
         """Return the name of the manager that stands by."""

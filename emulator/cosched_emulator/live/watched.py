@@ -14,7 +14,7 @@ from cosched_emulator.expected_starts.reasons import KINDS
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import amount, node_use
-from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD
+from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD, RESERVED
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.statistics.weighted import LENGTHS, MEDIUM_S, SHORT_S
 from cosched_emulator.users.requests import QUEUED, UNSERVED
@@ -37,6 +37,7 @@ _OWN: Final = {
     DEPENDENCY: "dependency",
     BEGIN_TIME: "begin_time",
     ARRAY_LIMIT: "array_limit",
+    RESERVED: "reserved",
     **dict.fromkeys(LIMIT_REASONS, "limit"),
     UNSERVED: "no_scheduler",
     QUEUED: "scheduler",
@@ -46,6 +47,7 @@ WAITS: Final = {
     "dependency": "Pending jobs that wait for other jobs.",
     "begin_time": "Pending jobs whose begin time has not come.",
     "array_limit": "Pending tasks whose turn in their array has not come.",
+    "reserved": "Pending jobs whose nodes are reserved before they could end.",
     "limit": "Pending jobs that a limit of their user, account, QOS or partition keeps back.",
     "no_scheduler": "Pending jobs while no scheduler is connected.",
     "nodes": "Pending jobs for which too little is free.",

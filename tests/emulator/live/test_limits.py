@@ -248,3 +248,15 @@ def test_metrics_by_user_are_of_a_bounded_number_of_users() -> None:
     assert len(users) == MOST_USERS + 1
     assert users[OTHERS]["pending"] == 20
     assert sum(each["pending"] for each in users.values()) == 2 * MOST_USERS + 20
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_whatever_a_job_waits_for_is_counted_once(reason: str) -> None:
+    """A reason without a count would end the manager at its next look."""
+    site = Bound()
+    site.do(submit(1, delay_us=SECOND))
+    (job_id,) = site.live.waiting
+    site.live.gate.jobs[job_id] = site.live.gate.jobs[job_id]._replace(reason=reason)
+    watched = Watched(site.live, None, lambda: True)
+    watched.look()
+    assert sum(count for name, count in watched.figures.items() if name.startswith("waits_")) == 1
