@@ -19,6 +19,8 @@ SCENARIOS = sorted((ROOT / "scripts" / "scenarios").glob("*.sh"))
 # Slow scenarios, each with the quicker tests that cover the same without the shell.
 SLOW = {
     "another-policy": "contract/test_frozen_peers.py: a live manager goes on without its scheduler, and with another one",
+    "bad-input": "emulator/cli/test_bad_input.py",
+    "compare-policies": "contract/test_golden_schedules.py and emulator/cli/test_results.py: compare of such runs",
     "disk-full": "emulator/live/test_live_process.py: a full disk under a live manager",
     "faults": "emulator/couplings/test_faulty_wire.py and emulator/scenario/test_faults.py",
     "keys": "emulator/users/test_user_door.py: who asks, and revoked keys; emulator/cli/test_keys.py and test_user_commands.py",
@@ -153,4 +155,4 @@ def test_scenario_has_a_description_and_uses_the_library(script: Path) -> None:
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_finds_nothing() -> None:
     scripts = [str(path) for path in (*EXECUTABLE, ROOT / "scripts" / "lib.sh", ROOT / ".ci" / "run")]
-    assert processes.run_command("shellcheck", *scripts, folder=ROOT) == (0, "", "")
+    assert processes.run_command("shellcheck", *scripts, folder=ROOT, seconds=DEADLINE_S) == (0, "", "")

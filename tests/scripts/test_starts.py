@@ -16,14 +16,14 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     folder = tmp_path_factory.mktemp("logs")
     random = np.random.default_rng(1)
     lines, at = [], 0
-    for number in range(1, 401):
+    for number in range(1, 301):
         at += int(random.exponential(500))
         run, size = int(random.exponential(4000)) + 1, int(2 ** random.integers(0, 7))
         lines.append(f"{number} {at} -1 {run} {size} -1 -1 {size} {run * 2} -1 1 {number % 5 + 1} 1 1 1 1 -1 -1")
     with gzip.open(folder / starts.WORKLOADS["SDSC-SP2"][0], "wt") as file:
         file.write("\n".join(lines) + "\n")
     out = folder / "rows.jsonl"
-    starts.run("SDSC-SP2", "easy", 400, 120, out, folder)
+    starts.run("SDSC-SP2", "easy", 300, 80, out, folder)
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 

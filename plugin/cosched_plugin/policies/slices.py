@@ -10,6 +10,8 @@ these jobs are preempted at once, so that no job of the class ever waits for the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from itertools import compress
+from operator import is_not
 from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin import api
@@ -201,9 +203,10 @@ class Sliced:
         self._whole: api.WholeNodesView
         self._machines: tuple[api.VirtualMachine, ...] = ()
         self._lengths = slices.lengths(0)
-        # Caches: of each started job its class, whether it is on disk, and itself on its nodes; the bundles of each class on nodes
-        # or on disk, and of which of them jobs have come or gone since these were made.
+        # Caches: of each started job its class, whether it is on disk, and itself on its nodes, as it was seen last; the bundles of
+        # each class on nodes or on disk, and of which of them jobs have come or gone since these were made.
         self._places: dict[int, tuple[_Place, Bundle]] = {}
+        self._seen: dict[int, api.Running] = {}
         self._places_at = -1
         self._bundles: dict[_Place, Bundles] = {}
         self._stale: set[_Place] = set()
@@ -216,7 +219,7 @@ class Sliced:
                 policy.check(view)
             self._view = view
             self._whole = api.WholeNodesView(view)
-            self._places, self._places_at, self._bundles = {}, -1, {}
+            self._places, self._seen, self._places_at, self._bundles = {}, {}, -1, {}
             self._lengths = self._slices.lengths(view.resume_us)
             self._clocks.clear()
             self._machines = tuple(api.VirtualMachine(view, *self._slices.range_us(kind)) for kind in _KINDS)
@@ -366,17 +369,7 @@ class Sliced:
         """Return the started jobs of a class: those on their nodes, or those on disk."""
         if self._places_at != view.version:
             self._places_at = view.version
-            before, jobs, nodes, stale = self._places, view.running, view.nodes_by_job, self._stale
-            self._places = {}
-            for job_id, running in jobs.items():
-                known = before.get(job_id)
-                if known is None or known[1].jobs[0] is not running:
-                    if known is not None:
-                        stale.add(known[0])
-                    known = (self._slices.kind_of(running.job), running.on_disk), Bundle([running], nodes[job_id])
-                    stale.add(known[0])
-                self._places[job_id] = known
-            stale.update([place for job_id, (place, _) in before.items() if job_id not in jobs])
+            self._follow(view)
         place = (kind, on_disk)
         if place in self._stale or place not in self._bundles:
             self._stale.discard(place)
@@ -384,3 +377,20 @@ class Sliced:
             for job_id in sorted([job_id for job_id, (its, _) in self._places.items() if its == place]):
                 bundles.add(self._places[job_id][1])
         return self._bundles[place]
+
+    def _follow(self, view: api.View) -> None:
+        """Find the jobs that have started, ended, moved or changed since the last look; mostly there are one or two among many."""
+        places, seen, jobs, stale = self._places, self._seen, view.running, self._stale
+        for job_id in [*compress(jobs, map(is_not, map(seen.get, jobs), jobs.values()))]:
+            running = seen[job_id] = jobs[job_id]
+            if job_id in places:
+                stale.add(places[job_id][0])
+            places[job_id] = (
+                (self._slices.kind_of(running.job), running.on_disk),
+                Bundle([running], view.nodes_by_job[job_id]),
+            )
+            stale.add(places[job_id][0])
+        if len(seen) > len(jobs):
+            for job_id in seen.keys() - jobs.keys():
+                del seen[job_id]
+                stale.add(places.pop(job_id)[0])

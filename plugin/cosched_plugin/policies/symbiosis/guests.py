@@ -7,7 +7,7 @@ budget.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from math import inf
 from typing import ClassVar, Final, NamedTuple
@@ -70,8 +70,8 @@ class Guests(api.Matching):
         self._candidates: frozenset[int] = frozenset()
         self._asked: tuple[api.Gate, int] = (api.UNRESERVED, -1)  # for which gate these were sought, and when
         self._refused = _Refused(set(), api.UNRESERVED, None)
-        # By running job, its other threads, and what they follow from.
-        self._others: dict[int, tuple[tuple[object, ...], api.Layers | None]] = {}
+        # By running job, what its other threads follow from, and these.
+        self._others: dict[int, tuple[api.JobSpec, Sequence[api.Run], api.PairModel | None, api.Layers | None]] = {}
 
     def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield new expected ends and notes of jobs whose neighbours have changed."""
@@ -349,13 +349,12 @@ class Guests(api.Matching):
 
     def _others_of(self, running: api.Running, view: api.View) -> api.Layers | None:
         """Return the other hardware threads of a job's cores; None where it shares no nodes, or leaves none of them."""
-        known = self._others.get(running.job.id)
-        of = (running.job, running.runs, self._slowdowns.table.model)
-        if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
-            may = self._may_share(running.job)
-            known = (of, api.other_threads(running.layers, view.machine) if may else None)
-            self._others[running.job.id] = known
-        return known[1]
+        job, runs, model = running.job, running.runs, self._slowdowns.table.model
+        known = self._others.get(job.id)
+        if known is None or known[0] is not job or known[1] is not runs or known[2] is not model:
+            others = api.other_threads(running.layers, view.machine) if self._may_share(job) else None
+            known = self._others[job.id] = (job, runs, model, others)
+        return known[3]
 
     def _may_share(self, job: api.JobSpec) -> bool:
         return is_willing(job, self._slowdowns.table.model)
