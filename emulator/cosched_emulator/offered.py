@@ -17,6 +17,21 @@ COSCHEDULING: Final = ("nls", "sb", "cc", "dcs", "pb", "hybrid", "none")
 # How jobs slow each other down: `cosched_hwmodel.models.by_name` has each; others by MODULE:CLASS.
 CONTENTION: Final = ("bandwidth", "lomarc", "statistical", "pairs", "composite", "none")
 
+# Why a job is pending, by Slurm's names, and what that means: of one that the scheduler may start, and of one that the gate keeps
+# back; the reasons of limits are `cosched_plugin.common.limits.LIMIT_REASONS`.
+QUEUED, UNSERVED = "Resources", "NoScheduler"
+HELD, DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT = "JobHeldUser", "Dependency", "BeginTime", "JobArrayTaskLimit"
+RESERVED: Final = "ReqNodeNotAvail"
+REASONS: Final = {
+    QUEUED: "the scheduler has not started it; only the scheduler knows more",
+    UNSERVED: "no scheduler is connected",
+    HELD: "it is held",
+    DEPENDENCY: "it waits for other jobs",
+    BEGIN_TIME: "its begin time has not come",
+    ARRAY_LIMIT: "its turn in its array has not come",
+    RESERVED: "its nodes are reserved before it could end",
+}
+
 # Settings of a scenario: `scenario.sections` says what each does.
 CLOCK_MODES: Final = ("virtual", "scaled", "real")
 ESTIMATES: Final = ("exact", "f-model", "day", "halfway", "predicted")

@@ -47,7 +47,8 @@ def _shown(asked: Mapping[str, Any], *, as_json: bool, paged: bool) -> Iterator[
     view = View(asked.get("columns") or (), asked.get("order") or (), everything=wide)
     if person:
         view.colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
-        view.width = None if wide else shutil.get_terminal_size().columns
+        view.folds = shutil.get_terminal_size().columns
+        view.width = None if wide else view.folds
     token = VIEW.set(view)
     collected = io.StringIO() if person or view.columns or view.order else None
     try:
@@ -76,8 +77,8 @@ def _check_names(view: View, *, as_json: bool) -> None:
 
 
 def _print(text: str, view: View, *, paged: bool) -> None:
-    if view.width is not None:
-        text = "".join([_folded(line, view.width) for line in text.splitlines(keepends=True)])
+    if view.folds is not None:
+        text = "".join([_folded(line, view, view.folds) for line in text.splitlines(keepends=True)])
     if paged and text.count("\n") >= shutil.get_terminal_size().lines and sys.stdin is not None and sys.stdin.isatty():
         click.echo_via_pager(text.removesuffix("\n"))
     else:
@@ -85,6 +86,7 @@ def _print(text: str, view: View, *, paged: bool) -> None:
         sys.stdout.flush()
 
 
-def _folded(line: str, width: int) -> str:
-    """Return a line of a text wrapped; one with colours is of a table, which fits."""
-    return line if "\x1b" in line else folded(line.removesuffix("\n"), width) + "\n" * line.endswith("\n")
+def _folded(line: str, view: View, width: int) -> str:
+    """Return a line of a text wrapped; one with colours is of a table, which fits or is as wide as asked for."""
+    whole = line.removesuffix("\n")
+    return line if "\x1b" in line or whole in view.lines else folded(whole, width) + "\n" * line.endswith("\n")

@@ -16,6 +16,7 @@ from cosched_terminal.console import PAINT, printable
 # Columns of a long text at the end that other columns make room for, and of any text at least:
 _READABLE, _NARROWEST = 24, 16
 _GAP: Final = "  "
+_USUAL: Final = 80  # columns of a terminal
 _RESET: Final = 0
 _CLOCK: Final = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?")
 RED, GREEN, YELLOW, BLUE, CYAN = 31, 32, 33, 34, 36
@@ -26,8 +27,8 @@ class View:
     """How tables are shown: what a person asked for, and what of that was found in any of them.
 
     ``columns`` are shown, by name; none: those that matter. ``order`` are names of columns, with a minus in front for the largest
-    first. ``everything``: also columns that are shown on demand only. ``width``: None for any. ``cuts``: a row is one line, whose
-    end is cut where it is shown.
+    first. ``everything``: also columns that are shown on demand only. ``width`` of tables: None for any; ``folds``: that of
+    paragraphs. ``cuts``: a row is one line, whose end is cut where it is shown.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class View:
         *,
         everything: bool = False,
         width: int | None = None,
+        folds: int | None = None,
         colours: bool = False,
         cuts: bool = False,
     ) -> None:
@@ -45,9 +47,11 @@ class View:
         self.order = order
         self.everything = everything
         self.width = width
+        self.folds = folds
         self.colours = colours
         self.found: set[str] = set()  # of columns and order
         self.offered: dict[str, None] = {}  # names of columns, in their order
+        self.lines: set[str] = set()  # of tables of any width, which do not fold
 
 
 VIEW: Final[ContextVar[View]] = ContextVar("view", default=View())  # noqa: B039 - what is shown nowhere in particular
@@ -82,13 +86,16 @@ def align(
     width = None if view.width is None or not fit else view.width - indent
     shape = _Shape(table, right, head=head, rule=rule, colours=colours if view.colours and colours else {})
     if width is None:
-        return shape.lines(chosen, None, indent)
+        whole = shape.lines(chosen, None, indent)
+        if view.folds is not None:
+            view.lines.update(whole)
+        return whole
     keys = 0
     if not later and not view.columns:
         keys = next((place for place, column in enumerate(chosen) if column in right), len(chosen))
     kept, hidden = shape.without_later(chosen, later if not view.columns else (), width)
     if view.cuts:
-        return shape.lines(kept, None, indent)
+        return shape.lines(kept, width, indent, cuts=True)
     lines: list[str] = []
     for block in shape.blocks(kept, max(1, keys) if keys < len(kept) else 0, width):
         lines += [*([""] if lines else []), *shape.lines(block, width, indent)]
@@ -193,8 +200,8 @@ class _Shape:
         spared = 0 if last in self._right else max(0, self._widths[last] - _READABLE)
         return self._total(columns) - spared
 
-    def lines(self, columns: list[int], width: int | None, indent: int) -> list[str]:
-        """Return a text for each row."""
+    def lines(self, columns: list[int], width: int | None, indent: int, *, cuts: bool = False) -> list[str]:
+        """Return a text for each row; one line each if it ``cuts``."""
         widths = {column: self._widths[column] for column in columns}
         texts = [column for column in columns if column not in self._right]
         while width is not None and texts and (excess := _total_of(widths.values()) - width) > 0:
@@ -204,7 +211,10 @@ class _Shape:
             second = max([_NARROWEST, *[widths[column] for column in texts if column != widest]])
             narrower = min(widths[widest] - 1, max(second, widths[widest] - excess))
             widths[widest] = max(_NARROWEST, narrower)
-        shown = [self._row(row, widths, " " * indent) for row in self._rows]
+        rows = self._rows
+        if cuts:
+            rows = [[short(cell, widths.get(place, 0)) for place, cell in enumerate(row)] for row in rows]
+        shown = [self._row(row, widths, " " * indent) for row in rows]
         if self._rule:
             shown.insert(1, " " * indent + "-" * _total_of(widths.values()))
         return shown
@@ -227,12 +237,28 @@ class _Shape:
         return blanks + shown if column in self._right else shown + blanks
 
 
+def text_lines(text: str, lines: int) -> list[str]:
+    """Return a text as at most so many lines of 80 columns, or as it fits the terminal then; the rest is cut."""
+    from textwrap import wrap  # noqa: PLC0415 - few commands have paragraphs
+
+    width = VIEW.get().folds or _USUAL
+    most = -(-lines * _USUAL // width)
+    text = printable(text)
+    return wrap(text, width, max_lines=most, placeholder=" ...", subsequent_indent="  ", break_on_hyphens=False)
+
+
+def short(text: str, width: int) -> str:
+    """Return text cut to a width."""
+    text = printable(text)
+    return text if len(text) <= width else text[: width - 1] + "+"
+
+
 def _total_of(widths: Collection[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Return a text as lines of at most ``width`` columns, broken behind blanks and commas, or anywhere if need be."""
+    """Return a text as lines of at most ``width`` columns, broken behind blanks and commas, or in a word if need be."""
     if len(text) <= width:
         return [text]
     lines = [""]
@@ -241,7 +267,8 @@ def wrapped(text: str, width: int) -> list[str]:
             lines.append("")
         rest = lines[-1] + piece
         while len(rest.rstrip()) > width:
-            lines[-1], rest = rest[:width], rest[width:]
+            cut = 1 + max(rest.rfind(mark, 0, width) for mark in "-/_")
+            lines[-1], rest = rest[: cut or width], rest[cut or width :]
             lines.append("")
         lines[-1] = rest
     return [line.rstrip() for line in lines if line.strip()]

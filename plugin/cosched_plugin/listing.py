@@ -11,7 +11,7 @@ from cosched_hwmodel.models.custom import installed_models
 from cosched_plugin.config import ENTRY_POINTS
 from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
-from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
+from cosched_plugin.policies.composition.presets import ALIASES, DEFAULTS, PRESETS
 from cosched_plugin.policies.composition.resolved import Resolved, name_of, resolve
 from cosched_terminal.tables import align
 
@@ -81,27 +81,21 @@ def settings_begun(_typed: str, _context: object) -> Iterator[tuple[str, str]]:
 
 
 def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the catalogue as lines of text."""
-    yield f"Presets (--policy NAME); last column: {' x '.join(kind for kind in KINDS if kind != 'budget')}"
-    yield from _columns(
-        (
-            preset["name"],
-            preset["text"],
-            " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget"),  # none has one
-        )
-        for preset in catalogue["presets"]
+    """Yield the catalogue as tables of text."""
+    yield "Presets (--policy NAME):"
+    yield from _table(
+        ("PRESET", "MEANING", "PARTS"),
+        ((preset["name"], preset["text"], _own_parts(preset["policy"])) for preset in catalogue["presets"]),
+        later=("PARTS",),
     )
     yield "\nOther names of presets:"
-    yield from _columns(catalogue["aliases"].items())
-    for kind, entries in catalogue["parts"].items():
-        yield f"\n{kind.capitalize()} (--set {kind}=NAME):"
-        lines = _columns((entry["name"], entry["text"]) for entry in entries)
-        for entry, line in zip(entries, lines, strict=True):
-            yield line
-            for item in entry["parameters"]:
-                yield (
-                    f"    {kind}.{item['name']} = {json.dumps(item['default'])}   {item['text']} ({item['expected']})"
-                )
+    yield from _table(("NAME", "PRESET"), catalogue["aliases"].items())
+    for kind, parts in catalogue["parts"].items():
+        yield f"\n{kind.capitalize()} (--set {kind}=PART), {DEFAULTS[kind]} unless set:"
+        yield from _table(("PART", "MEANING"), ((part["name"], part["text"]) for part in parts))
+        for names, rows in _settings(parts):
+            yield f"\nSettings of {names} (--set {kind}.SETTING=VALUE):"
+            yield from _table(("SETTING", "DEFAULT", "MEANING", "EXPECTED"), rows, later=("EXPECTED",))
     for title, entries in (
         ("Policies", catalogue["installed"]),
         ("Presets", catalogue["installed_presets"]),
@@ -109,11 +103,29 @@ def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     ):
         if entries:
             yield f"\n{title} installed by other packages:"
-            yield from _columns((entry["name"], entry["class"]) for entry in entries)
+            yield from _table(("NAME", "CLASS"), ((entry["name"], entry["class"]) for entry in entries))
     yield "\nContention models that a manager may name:"
-    yield from _columns((entry["name"], entry["class"] or "built in") for entry in catalogue["contention"])
+    models = ((entry["name"], entry["class"] or "built in") for entry in catalogue["contention"])
+    yield from _table(("MODEL", "CLASS"), models)
 
 
-def _columns(rows: Iterable[Sequence[str]]) -> list[str]:
+def _own_parts(policy: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the parts of a preset that are not those of a composition of which nothing is set."""
+    own = [f"{kind}={part['name']}" for kind, part in policy.items() if part["name"] != DEFAULTS[kind]]
+    return ", ".join(own) or "-"
+
+
+def _settings(parts: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    """Yield names of parts and the rows of a table: the settings that mean the same in all of these parts."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for part in parts:
+        for item in part["parameters"]:
+            setting = (item["name"], json.dumps(item["default"]), item["text"], item["expected"])
+            found.setdefault(setting, []).append(part["name"])
+    for names in dict.fromkeys(map(tuple, found.values())):
+        yield ", ".join(names), [setting for setting, of in found.items() if tuple(of) == names]
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], later: Sequence[str] = ()) -> list[str]:
     """Return a text for each row; names come from other packages, too, and have any length."""
-    return align([*rows], (), head=False, indent=2)
+    return align([heads, *rows], (), later=later, indent=2)

@@ -15,7 +15,6 @@ from scripts.tables import NOTHING
 
 from cosched_emulator.bounds import Choice, Range, marked, types_of
 from cosched_emulator.cli.scenario_options import PLACES
-from cosched_emulator.live.watched import REASONS
 from cosched_emulator.needs import Needs
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, parameters_of
 from cosched_emulator.nodeos.local import KINDS
@@ -33,6 +32,7 @@ from cosched_emulator.scenario.fault_sections import FaultsSection
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_emulator.studies.axes import AXES
+from cosched_emulator.users.told import meanings
 from cosched_emulator.workload.swf.swf_reader import SwfOptions
 
 # Options of settings that no table of the command line has: they choose the run, not its scenario.
@@ -112,7 +112,7 @@ def queue_page() -> Iterator[str]:
     yield ""
     yield "As `queue` and `job` show them to [users](../live.md)."
     yield ""
-    yield from _meanings("reason", REASONS)
+    yield from _meanings("reason", meanings())
 
 
 def studies_page() -> Iterator[str]:

@@ -16,8 +16,8 @@ from tests.contract.test_gate import JOBS, site
 from tests.emulator.studies.experiments import toml
 from tests.processes import ForkedPrograms
 
-from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, RESERVED
 from cosched_emulator.manager.node_states import RESERVED as OF_NODES
+from cosched_emulator.offered import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, RESERVED
 
 # Nodes fail meanwhile, and jobs on them are requeued; a reservation of some nodes and one of all have begun for half of the run.
 SCRIPT: Final[list[dict[str, Any]]] = [

@@ -67,11 +67,12 @@ def test_columns_without_a_value_are_left_out_first() -> None:
     assert shown == ["JOBID  NAME  GRES", "    1  deep  gpu:2", "    2  wide  -", "(--wide shows QOS)"]
 
 
-def test_a_display_gets_one_line_a_row_and_cuts_it_itself() -> None:
+def test_a_display_gets_one_line_a_row_that_fits() -> None:
     with view(width=50, cuts=True):
         shown = lines(later=("TIME", "USER", "NODES"))
     assert len(shown) == len(QUEUE)
-    assert shown[2] == "    3  deep  PD      2  " + QUEUE[2][-1]
+    assert shown[2] == f"    3  deep  PD      2  {QUEUE[2][-1][:25]}+"
+    assert max(map(len, shown)) == 50
 
 
 def test_a_table_of_figures_goes_on_below_behind_its_labels() -> None:
@@ -152,7 +153,8 @@ def test_states_are_coloured_where_a_person_looks_and_names_are_not() -> None:
         ("of the site", ["of the", "site"]),
         ("abcdefghijklmnopq", ["abcdefgh", "ijklmnop", "q"]),
         ("a bcdefghijk l", ["a", "bcdefghi", "jk l"]),
+        ("a job-backfilled", ["a", "job-", "backfill", "ed"]),
     ],
 )
-def test_a_text_wraps_at_blanks_and_commas_or_anywhere_if_need_be(text: str, expected: list[str]) -> None:
+def test_a_text_wraps_at_blanks_and_commas_or_in_a_word_if_need_be(text: str, expected: list[str]) -> None:
     assert wrapped(text, 8) == expected

@@ -95,9 +95,14 @@ def revoke(folder: str = FOLDER, role: str = ROLE, name: str = argument()) -> No
     say(f"{role} {name} may not connect any more")
 
 
-@command(keys, name="list", prints="text")
+@command(keys, name="list", prints="tables")
 def list_keys(folder: str = FOLDER, as_json: bool = option("--json", "Machine-readable output.")) -> None:
-    """List the peers that a keyring accepts, and their public keys."""
+    """List the peers that a keyring accepts, and their public keys.
+
+    \b
+    Example:
+      cosched-emulator keys list keyring -o role,name
+    """
     from cosched_plugin.common.curve import Keyring
 
     keyring = Keyring(folder)
@@ -106,4 +111,5 @@ def list_keys(folder: str = FOLDER, as_json: bool = option("--json", "Machine-re
         rows = [{"role": role, "name": name, "key": key} for role, name, key in members]
         say(json.dumps({"manager": keyring.public.decode("ascii"), "members": rows}, indent=2))
         return
-    say("\n".join(align([("manager", "", keyring.public.decode("ascii")), *members], (), head=False)))
+    own = ("manager", "-", keyring.public.decode("ascii"))
+    say("\n".join(align([("ROLE", "NAME", "KEY"), own, *members], ())))

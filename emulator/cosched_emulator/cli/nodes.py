@@ -96,7 +96,7 @@ def _numbers(words: Words) -> tuple[int, ...]:
     return tuple(dict.fromkeys([node for word in words for node in word]))
 
 
-@user_command(prints="text")
+@user_command(prints="tables")
 def status(*, caller: Caller) -> None:
     """Show the state of the manager and its scheduler.
 

@@ -97,7 +97,7 @@ def run(
             f"{made.wanted} runs: {made.done_before} done before, {made.made} made in {made.wall_s:.1f} s {where}, "
             f"{len(made.failures)} failed; table in {out / RESULTS}, report in {out / REPORT}"
         )
-        say(gain_text(made.result) + losers_text(made.result), nl=False)
+        say("".join(f"\n{text}" for text in (gain_text(made.result), losers_text(made.result)) if text), nl=False)
     for alike, failure in failed_alike(
         [(cell.number, cell.key, cell.text, failure) for cell, failure in made.failures]
     ):
@@ -175,7 +175,8 @@ def table(
         return
     if result.rows:
         say(study_text(result, figures, level), nl=False)
-        say(losers_text(result, losers), nl=False)
+        if harm := losers_text(result, losers):
+            say(f"\n{harm}", nl=False)
     left = len(result.plan.cells) - len(result.rows)
     if left:
         say(f"note: {left} of {len(result.plan.cells)} cells are not done", err=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_emulator.cli.user_tables import node_table, queue_table, short, text_table
+from cosched_emulator.cli.user_tables import node_table, queue_table, text_table
 from cosched_emulator.users.idset import read_idset
 from cosched_emulator.users.told import clock_text, job_label, join_values, rows_of
 from cosched_terminal.console import printable
-from cosched_terminal.tables import VIEW, View, wrapped
+from cosched_terminal.tables import VIEW, View, short, wrapped
 
 # Lines of `top`: each is a list of (text, style); the terminal code maps each style to its colours.
 
@@ -121,6 +121,8 @@ _WIDEST_PARTITION: Final = 24  # characters of a name
 _SHARE_OF_PARTITIONS: Final = 6  # they have one line of so many
 SILENT_S: Final = 2.0  # a scheduler that owes an answer for longer is shown as silent
 _BAR: Final = 20
+_LABEL: Final = len("cosched  ")  # in front of each line of the header
+_MOST_OF_NODE: Final = 3  # lines about the selected node
 _WIDEST_MATRIX: Final = 1_000  # columns of text
 LEGEND: Final = ". idle, 1-9 jobs there, d drained, x down"
 
@@ -164,7 +166,7 @@ def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trou
     lines: list[Line] = [[(trouble, OUT)]] if trouble else []
     slots = overview.get("slots")
     chosen = min(look.node, len(nodes) - 1)
-    lines += header(overview["status"])
+    lines += [part for line in header(overview["status"]) for part in _folded(line, width)]
     if slots is not None:
         lines.append([(now_line(slots), BOLD)])
     lines += partition_lines(overview["status"], max(1, (height - len(lines)) // _SHARE_OF_PARTITIONS))
@@ -312,7 +314,7 @@ def _node_map(
                 style = ALIKE
             add(line, text, style)
         lines.append(line)
-    return [*lines, _chosen_node(nodes[chosen], jobs)]
+    return [*lines, *_folded(_chosen_node(nodes[chosen], jobs), width)[:_MOST_OF_NODE]]
 
 
 def _cell(row: Mapping[str, Any]) -> Segment:
@@ -357,6 +359,18 @@ def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: 
     shown = lines[first : first + room - 1]
     padding: list[Line] = [[] for _ in range(room - 1 - len(shown))]
     return [[(heads, BOLD)], *[[(line, PLAIN)] for line in shown], *padding]
+
+
+def _folded(line: Line, width: int) -> list[Line]:
+    """Return a line of the header as lines that fit, behind its label."""
+    text = "".join([part for part, _ in line])
+    if len(text) <= width or width <= 2 * _LABEL:
+        return [line]
+    parts = wrapped(text[_LABEL:], width - _LABEL)
+    first: Line = []
+    add(first, text[:_LABEL], line[0][1])
+    add(first, parts[0], line[-1][1])
+    return [first, *[[(" " * _LABEL + part, line[-1][1])] for part in parts[1:]]]
 
 
 def _cut(line: Line, width: int) -> Line:

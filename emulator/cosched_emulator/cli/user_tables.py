@@ -18,8 +18,7 @@ from cosched_emulator.users.told import (
     when_text,
     words_of,
 )
-from cosched_terminal.console import printable
-from cosched_terminal.tables import CYAN, GREEN, RED, YELLOW, align
+from cosched_terminal.tables import CYAN, GREEN, RED, YELLOW, align, short
 
 SHORT_STATES: Final[Mapping[str, str]] = {
     "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "FAILED": "F", "TIMEOUT": "TO", "CANCELLED": "CA",
@@ -83,7 +82,7 @@ _Cell = Callable[[Row], str]
 
 
 def _text(key: str) -> _Cell:
-    return lambda row: short(row.get(key) or UNKNOWN)
+    return lambda row: short(row.get(key) or UNKNOWN, _WIDEST)
 
 
 def _whole(key: str) -> _Cell:
@@ -104,7 +103,7 @@ _TEXTS: Final[Mapping[str, _Cell]] = {
     "ST": lambda row: SHORT_STATES.get(row["state"], row["state"]),
     "STATE": _whole("state"),
     "SHARES_WITH": lambda row: join_values(row["shares_with"]) or UNKNOWN,
-    "PARTITION": lambda row: short(join_values(row["partitions"] or ()) or UNKNOWN),
+    "PARTITION": lambda row: short(join_values(row["partitions"] or ()) or UNKNOWN, _WIDEST),
     "QOS": _text("qos"),
     "ACCOUNT": _text("account"),
     "GRES": lambda row: value_text("resources", row["resources"]),
@@ -279,20 +278,18 @@ def history_table(rows: Sequence[Row]) -> str:
 
 def status_text(status: Mapping[str, Any]) -> str:
     """Return a status, one line per field; a map within it takes one line per entry."""
-    return "\n".join(printable(line) for line in _status_lines(status, "")) + "\n"
+    return text_table(("FIELD", "VALUE"), _status_rows(status, ""), ())
 
 
-def _status_lines(status: Mapping[str, Any], prefix: str) -> list[str]:
-    lines: list[str] = []
+def _status_rows(status: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
     for key, value in status.items():
         if isinstance(value, Mapping):
             # A unit at the end of a map's name is the unit of its entries: latency_s holds p50, p90 ...
             unit = "_s" if key.endswith("_s") else ""
             inner = {f"{name}{unit}": each for name, each in value.items()}
-            lines += _status_lines(inner, f"{prefix}{words_of(key)} ")
+            yield from _status_rows(inner, f"{prefix}{words_of(key)} ")
         else:
-            lines.append(f"{prefix + words_of(key):<28} {value_text(key, value)}")
-    return lines
+            yield prefix + words_of(key), value_text(key, value)
 
 
 def config_table(config: Mapping[str, Any], begin: str) -> str:
@@ -311,9 +308,3 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, str]]:
         return
     for key, each in inner:
         yield from _settings(f"{name}.{key}" if name else key, each)
-
-
-def short(text: str, width: int = _WIDEST) -> str:
-    """Return text cut to a width."""
-    text = printable(text)
-    return text if len(text) <= width else text[: width - 1] + "+"

@@ -17,14 +17,12 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
-from cosched_emulator.manager.gate import HELD
 from cosched_emulator.manager.managed_job import ABSENT, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.rotating import Rotating
+from cosched_emulator.offered import HELD, QUEUED, UNSERVED
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
-    QUEUED,
-    UNSERVED,
     Done,
     Fields,
     ListHistory,

@@ -14,23 +14,15 @@ from cosched_emulator.expected_starts.reasons import KINDS
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import amount, node_use
-from cosched_emulator.manager.gate import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, GATE_REASONS, HELD, RESERVED
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
+from cosched_emulator.offered import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, HELD, QUEUED, RESERVED, UNSERVED
 from cosched_emulator.statistics.weighted import LENGTHS, MEDIUM_S, SHORT_S
-from cosched_emulator.users.requests import QUEUED, UNSERVED
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.limits import LIMIT_REASONS
 from cosched_plugin.common.status import Gauge
 from cosched_plugin.common.threads import each_node
 
 EVERY_S: Final = 2.0  # between two looks
-# The reasons of a pending job, for `queue` and `job`, and what each means.
-REASONS: Final = {
-    QUEUED: "the scheduler has not started it; only the scheduler knows more",
-    UNSERVED: "no scheduler is connected",
-    **GATE_REASONS,
-    **LIMIT_REASONS,
-}
 # Reasons of pending jobs: the manager's own, and those of a copy of the policy for jobs that wait for the scheduler.
 _OWN: Final = {
     HELD: "held",

@@ -20,7 +20,6 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, unquote
 
-from cosched_emulator.live.watched import REASONS
 from cosched_emulator.page.document import page_parts
 from cosched_emulator.page.live_page import Facts, job_page, queue_page
 from cosched_emulator.users.idset import read_job
@@ -171,7 +170,7 @@ class WebView:
             if isinstance(overview, Refused):
                 return _refused(503, overview.text)
             self._queue.cache_clear()
-            self._facts = Facts(overview.result, None if isinstance(starts, Refused) else starts.result, REASONS)
+            self._facts = Facts(overview.result, None if isinstance(starts, Refused) else starts.result)
             self._made_s = now_s
         return Answer(self._queue(who), 200, _HEADERS)
 

@@ -18,7 +18,16 @@ from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import NO_ORIGIN, Manager
 from cosched_emulator.manager.record import Origin
 from cosched_emulator.manager.timeline import GATE
-from cosched_emulator.offered import AFTER, AFTER_NOT_OK, AFTER_OK
+from cosched_emulator.offered import (
+    AFTER,
+    AFTER_NOT_OK,
+    AFTER_OK,
+    ARRAY_LIMIT,
+    BEGIN_TIME,
+    DEPENDENCY,
+    HELD,
+    RESERVED,
+)
 from cosched_emulator.scenario.limits import Binding, NodeRanges
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.limits import Limited, Usage
@@ -35,16 +44,6 @@ from cosched_plugin.protocol.messages import (
     JobSubmitted,
 )
 
-DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT, HELD = "Dependency", "BeginTime", "JobArrayTaskLimit", "JobHeldUser"
-RESERVED: Final = "ReqNodeNotAvail"
-# The reasons of a job that waits here, and what each means; further ones are those of limits (`Limit.reason`).
-GATE_REASONS: Final = {
-    HELD: "it is held",
-    DEPENDENCY: "it waits for other jobs",
-    BEGIN_TIME: "its begin time has not come",
-    ARRAY_LIMIT: "its turn in its array has not come",
-    RESERVED: "its nodes are reserved before it could end",
-}
 # Versions of entries of the timeline: a job may begin, or its nodes are reserved from now on; it is cancelled if it has not started;
 # a reservation has begun, from when on its nodes are out of service until an instant that the scheduler's plans know.
 BEGIN, CANCEL, RESERVE = 0, 1, 2

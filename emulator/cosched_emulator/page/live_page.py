@@ -21,6 +21,7 @@ from cosched_emulator.users.told import (
     job_fields,
     job_label,
     join_values,
+    reason_text,
     rows_of,
     value_text,
     why_line,
@@ -36,7 +37,6 @@ class Facts(NamedTuple):
 
     overview: Mapping[str, Any]
     starts: Mapping[str, Any] | None
-    reasons: Mapping[str, str] = {}  # what those of pending jobs mean
 
 
 def queue_page(facts: Facts, who: Requester | None) -> Page:
@@ -58,9 +58,7 @@ def queue_page(facts: Facts, who: Requester | None) -> Page:
             Paragraph(_state(status, who), quiet=True),
         ],
         [
-            Section(
-                "Pending jobs", [_pending(pending, expected, facts.reasons, now_s), *basis, *more] if pending else []
-            ),
+            Section("Pending jobs", [_pending(pending, expected, now_s), *basis, *more] if pending else []),
             Section("Running jobs", [_running(running)] if running else []),
             Section("Nodes, by what shares them", [_nodes(rows_of(overview["nodes"]), running)]),
             Section("Manager and scheduler", [Table("Status", ("field", "value"), [*_fields(status)], closed=True)]),
@@ -125,17 +123,14 @@ def _count(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
-def _pending(rows: Sequence[Row], expected: Mapping[int, Row], reasons: Mapping[str, str], now_s: float) -> Table:
+def _pending(rows: Sequence[Row], expected: Mapping[int, Row], now_s: float) -> Table:
     cells = []
     for row in rows:
         start = expected.get(row["job_id"], {})
         waited = clock_text(max(0.0, now_s - row["submit_s"]))
-        why = start.get("reason") or row["reason"] or UNKNOWN
-        meaning = f": {reasons[why]}" if why in reasons else ""
+        why = reason_text(start.get("reason") or row["reason"] or UNKNOWN)
         when = _starts(start, now_s)
-        cells.append(
-            (job_label(row), row["name"] or UNKNOWN, *_whose(row), str(row["nodes"]), waited, f"{why}{meaning}", when)
-        )
+        cells.append((job_label(row), row["name"] or UNKNOWN, *_whose(row), str(row["nodes"]), waited, why, when))
     headings = ("job", "name", "user", "partition", "nodes", "waited", "why it waits", "starts in")
     return _table("In the order of submission", headings, cells, _links(rows))
 

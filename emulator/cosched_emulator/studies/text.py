@@ -236,7 +236,7 @@ def losers_text(result: StudyResult, most: int = 5) -> str:
         lines += [tables.heading, *align(tables.policies, range(1, len(tables.policies[0]))), tables.rule]
         if len(tables.worst) > 1:
             right = [place for place, name in enumerate(tables.worst[0]) if name not in _WORST_TEXTS]
-            lines += ["largest losses", *align(tables.worst, right)]
+            lines += ["", "largest losses", *align(tables.worst, right)]
     note = missing_note(result)
     return "".join(f"{line}\n" for line in [*lines, *([note] if note else [])])
 

@@ -28,9 +28,6 @@ class Requester(NamedTuple):
     operator: bool
 
 
-# The reasons of a job that the scheduler may start: behind the first comes what the scheduler says; the other one without it.
-QUEUED, UNSERVED = "Resources", "NoScheduler"
-
 # The form of a manager's answers to users: seconds under names that end in ``_s``.
 
 

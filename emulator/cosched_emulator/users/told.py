@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cosched_emulator.offered import QUEUED, REASONS
 from cosched_hwmodel.units import MIB, amounts_text
 from cosched_terminal.console import printable
 
@@ -45,20 +46,29 @@ def why_text(told: Row, rows: Iterable[Row]) -> str:
 
 
 def why_line(row: Row) -> str:
-    """Return why one job does not run, behind its number: ``: Resources; it starts at about 2:00``, or its state."""
-    from cosched_emulator.users.requests import QUEUED  # noqa: PLC0415 - a help must not load msgpack
-
+    """Return why one job does not run, behind its number: ``: JobHeldUser: it is held``, or its state."""
     if row["state"] != "PENDING":
-        return f": {row['state']}"
+        return f": {row['state']}" + (f": {row['reason']}" if row.get("reason") else "")
     where = f" (partition {join_values(row['partitions'])})" if row.get("partitions") else ""
     starts = f"; it starts {when_text(row)}" if row.get("start_s") is not None else ""
-    return f"{where}: {row['reason'] or QUEUED}{starts}"
+    return f"{where}: {reason_text(row['reason'] or QUEUED)}{starts}"
+
+
+def meanings() -> dict[str, str]:
+    """Return the names that reasons of pending jobs have, and what each means."""
+    from cosched_plugin.common.limits import LIMIT_REASONS  # noqa: PLC0415 - a help must not pay for it
+
+    return {**REASONS, **LIMIT_REASONS}
+
+
+def reason_text(reason: str) -> str:
+    """Return a reason with what its name means; a sentence of a scheduler stays alone."""
+    meaning = meanings().get(reason)
+    return f"{reason}: {meaning}" if meaning else reason
 
 
 def expected_start(told: Row, row: Row) -> dict[str, Any]:
     """Return an estimate of a job, with the manager's own reason where the job waits for something besides the scheduler."""
-    from cosched_emulator.users.requests import QUEUED  # noqa: PLC0415 - likewise
-
     asked = row["reason"] == QUEUED and told["reason"]
     return {**told, "reason": told["reason"] if asked else row["reason"]}
 

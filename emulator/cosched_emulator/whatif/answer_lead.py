@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from textwrap import wrap
-from typing import Final
 
 import numpy as np
 
@@ -21,9 +19,7 @@ from cosched_emulator.whatif.told import baseline_name, missing_facts
 from cosched_emulator.whatif.waits import WEEK_S, Summary, drift_of, summary_of, user_hours
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.units import SECOND_US
-from cosched_terminal.console import printable
-
-_COLUMNS: Final = 80  # of a terminal
+from cosched_terminal.tables import text_lines
 
 
 def headline(answer: Answer) -> str:
@@ -200,17 +196,13 @@ def brief(answer: Answer) -> list[str]:
     busy = [None, None] if found is None else [found.busy_recorded, found.busy_simulated]
     name = f"Baseline ({baseline_name(answer.prepared.question)}): "
     return [
-        *_wrapped(headline(answer), 3),
-        *_wrapped(f"How sure: {how_sure(answer)}", 2),
-        *_wrapped(f"Your log: {_waits_text(recorded, busy[0])}", 1),
-        *_wrapped(f"{name}{_waits_text(present, busy[1])}", 1),
-        *_wrapped("; ".join(_by_verdict(answer)), 2),
-        *_wrapped(f"Next: {next_step(answer)}", 1),
+        *text_lines(headline(answer), 3),
+        *text_lines(f"How sure: {how_sure(answer)}", 2),
+        *text_lines(f"Your log: {_waits_text(recorded, busy[0])}", 1),
+        *text_lines(f"{name}{_waits_text(present, busy[1])}", 1),
+        *text_lines("; ".join(_by_verdict(answer)), 2),
+        *text_lines(f"Next: {next_step(answer)}", 1),
     ]
-
-
-def _wrapped(text: str, lines: int) -> list[str]:
-    return wrap(printable(text), _COLUMNS, max_lines=lines, placeholder=" ...", break_on_hyphens=False)
 
 
 def _waits_text(found: Summary | None, busy: float | None) -> str:

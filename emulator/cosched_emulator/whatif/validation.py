@@ -20,14 +20,13 @@ from cosched_emulator.whatif.warm import WholeRun
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
 from cosched_terminal.console import printable
-from cosched_terminal.tables import align
+from cosched_terminal.tables import align, text_lines
 
 UNCHECKED: Final = "The log records no waits: how near the baseline comes to them cannot be checked."
 _CLASSES: Final = 4  # in the table of the terminal; JSON has all
 _CAUSES: Final = 2
 _LINES: Final = 3  # of the evidence of each
 _NAME: Final = 33
-_WIDTH: Final = 80
 
 
 class Validation(NamedTuple):
@@ -91,15 +90,15 @@ def text(found: Validation) -> str:
 def _lines(found: Validation) -> Iterator[str]:
     distance = found.distance
     if distance is None:
-        yield from _wrapped(UNCHECKED, 2)
+        yield from text_lines(UNCHECKED, 2)
         return
-    yield from _wrapped(f"The baseline, {found.prepared.question.present.name}, is {verdict(distance)}.", 3)
+    yield from text_lines(f"The baseline, {found.prepared.question.present.name}, is {verdict(distance)}.", 3)
     yield from align([*_figures(distance)], range(1, 4))
     for words in found.tried:
-        yield from _wrapped(words, 2)
+        yield from text_lines(words, 2)
     for cause in found.causes[: 1 if found.tried else _CAUSES]:
-        yield from _wrapped(cause.words, _LINES)
-        yield from _wrapped(f"  see {cause.tell}", 1)
+        yield from text_lines(cause.words, _LINES)
+        yield from text_lines(f"  see {cause.tell}", 1)
 
 
 def _figures(found: Distance) -> Iterator[list[str]]:
@@ -132,15 +131,6 @@ def _row(name: str, recorded: float, simulated: float) -> list[str]:
 
 def _share(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}"
-
-
-def _wrapped(words: str, most: int) -> list[str]:
-    """Return words in at most so many lines."""
-    import textwrap  # noqa: PLC0415 - only for people
-
-    return textwrap.wrap(
-        words, _WIDTH, max_lines=most, placeholder=" ...", subsequent_indent="  ", break_on_hyphens=False
-    )
 
 
 # ---------------------------------------------------------------- JSON

@@ -28,7 +28,7 @@ def cli() -> None:
 AS_JSON: Final = option("--json", "Machine-readable output.")
 
 
-@command(cli)
+@command(cli, prints="text")
 def show(node: str = argument(), as_json: bool = AS_JSON) -> None:
     """Draw NODE: its sockets, caches, cores and hardware threads, with their numbers, and its capacities.
 

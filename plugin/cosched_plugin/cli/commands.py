@@ -185,7 +185,7 @@ def batsim(
         sys.exit(code)
 
 
-@command(prints="text")
+@command(prints="tables")
 def status(
     endpoint: str = argument(),
     as_json: bool = option("--json", "Machine-readable output."),
@@ -204,7 +204,7 @@ def status(
     say(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
 
 
-@command(prints="text")
+@command(prints="tables")
 def policies(as_json: bool = option("--json", "Machine-readable output.")) -> None:
     """List the presets and the parts of policies.
 
@@ -218,7 +218,7 @@ def policies(as_json: bool = option("--json", "Machine-readable output.")) -> No
     say(json.dumps(found, indent=2) if as_json else "\n".join(catalogue_lines(found)))
 
 
-@command()
+@command(prints="text")
 def check(
     policy: str = argument(shell_complete=POLICIES),
     assignments: tuple[str, ...] = SET,

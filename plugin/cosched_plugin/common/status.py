@@ -151,14 +151,14 @@ def _found(value: Any, path: Sequence[str]) -> Iterator[tuple[tuple[str, ...], f
 
 
 def status_lines(status: Mapping[str, Any]) -> list[str]:
-    """Return `Status.as_dict` as lines for people; unknown fields of other versions are shown too."""
-    rows = []
+    """Return `Status.as_dict` as a table for people; unknown fields of other versions are shown too."""
+    rows = [("FIELD", "VALUE")]
     for key, value in status.items():
         if isinstance(value, Mapping):
             rows += [(f"{_words(key)} {inner}", _for_people(key, each)) for inner, each in value.items()]
         else:
             rows.append((_words(key), _for_people(key, value)))
-    return align(rows, (), head=False)
+    return align(rows, ())
 
 
 def _words(key: str) -> str:

@@ -25,14 +25,17 @@ def test_a_keyring_is_made_step_by_step(commands: Commands) -> None:
         assert (ran.code, ran.out) == (0, f"{role} {name} may connect: ring/{role}s/{name}.key\n")
     listed = commands.emulator("keys", "list", "ring").out.splitlines()
     assert [line.split()[:-1] for line in listed] == [
-        ["manager"],
+        ["ROLE", "NAME"],
+        ["manager", "-"],
         ["operator", "root"],
         ["plugin", "rua"],
         ["user", "alice"],
     ]
+    chosen = commands.emulator("keys", "list", "ring", "-o", "name", "--sort=-role").out
+    assert [line.strip() for line in chosen.splitlines()] == ["NAME", "alice", "rua", "root", "-"]
     told = json.loads(commands.emulator("keys", "list", "ring", "--json").out)
     assert [member["name"] for member in told["members"]] == ["root", "rua", "alice"]
-    assert told["manager"] == Keyring(commands.folder / "ring").public.decode() == listed[0].split()[-1]
+    assert told["manager"] == Keyring(commands.folder / "ring").public.decode() == listed[1].split()[-1]
     ran = commands.emulator("keys", "revoke", "ring", "user", "alice")
     assert (ran.code, ran.out) == (0, "user alice may not connect any more\n")
     assert not (commands.folder / "ring" / "users" / "alice.key").exists()

@@ -12,7 +12,7 @@ from tests.runs import run_on
 
 from cosched_emulator.cli.user_tables import history_table, long_node_table, node_table, queue_table
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.watched import GAUGES, MOST_USERS, OTHERS, REASONS, Watched
+from cosched_emulator.live.watched import GAUGES, MOST_USERS, OTHERS, Watched
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.manager.gate import Gate
@@ -30,7 +30,7 @@ from cosched_emulator.users.requests import (
     Target,
     ended_job,
 )
-from cosched_emulator.users.told import job_text, why_text
+from cosched_emulator.users.told import job_text, meanings, why_text
 from cosched_emulator.workload.job import Terms, WorkloadJob
 from cosched_plugin.common.limits import UNBOUND, Limit, Limited
 from cosched_plugin.common.status import Status
@@ -74,7 +74,7 @@ def test_a_job_beyond_a_limit_waits_with_slurms_reason(
     site.do(submit(4), who=BOB)
     assert reasons(site)[1] == "Resources"
     assert [reasons(site)[job] for job in (2, 3)] == [reason, reason]
-    assert reason in REASONS
+    assert reason in meanings()
     others = "Resources" if limit.get("partition") != "all" else reasons(site)[4]
     assert reasons(site)[4] == others
     site.do(CancelJobs((Target(1),)))
@@ -185,7 +185,9 @@ def test_queue_and_nodes_show_partitions_and_gpus() -> None:
         "    2  -     bob   PD  0:00        1:40      1  -            all        -     -        -             -  (Resources)",
     ]
     (pending,) = site.told(ShowJobs((Target(2),)))["jobs"]
-    assert why_text({}, [{**pending, "job": "2"}]) == "job 2 (partition all): Resources\n"
+    assert why_text({}, [{**pending, "job": "2"}]) == (
+        "job 2 (partition all): Resources: the scheduler has not started it; only the scheduler knows more\n"
+    )
     nodes = site.rows(ListNodes())
     assert [line.split()[5:8] for line in node_table(nodes).splitlines()] == [
         ["GRES", "PARTITIONS", "NODELIST"],
@@ -250,7 +252,7 @@ def test_metrics_by_user_are_of_a_bounded_number_of_users() -> None:
     assert sum(each["pending"] for each in users.values()) == 2 * MOST_USERS + 20
 
 
-@pytest.mark.parametrize("reason", REASONS)
+@pytest.mark.parametrize("reason", meanings())
 def test_whatever_a_job_waits_for_is_counted_once(reason: str) -> None:
     """A reason without a count would end the manager at its next look."""
     site = Bound()

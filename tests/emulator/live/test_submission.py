@@ -14,7 +14,6 @@ from tests.runs import run_on
 from cosched_emulator.cli.user_tables import queue_table
 from cosched_emulator.live import user_commands
 from cosched_emulator.live.journal import time_step
-from cosched_emulator.live.watched import REASONS
 from cosched_emulator.manager import manager
 from cosched_emulator.users.requests import (
     MOST_TOKENS,
@@ -31,12 +30,13 @@ from cosched_emulator.users.requests import (
     ShowOverview,
     Target,
 )
+from cosched_emulator.users.told import meanings
 from cosched_plugin.protocol import messages as m
 
 
 def reasons(site: Site) -> dict[int, str]:
     found = {row["job_id"]: row["reason"] for row in site.rows(ListJobs())}
-    assert {"", *REASONS} >= {*found.values()}
+    assert {"", *meanings()} >= {*found.values()}
     return found
 
 

@@ -55,7 +55,7 @@ OVERVIEW: dict[str, Any] = {
 
 
 def text_of(who: Requester | None) -> str:
-    found = "".join(page_parts(queue_page(Facts(OVERVIEW, None, {"JobHeldUser": "it is held"}), who), is_live=True))
+    found = "".join(page_parts(queue_page(Facts(OVERVIEW, None), who), is_live=True))
     job = "".join(page_parts(job_page("2", [{**JOBS[1], "owner": "bob"}], None, who), is_live=True))
     return found[found.index("<body>") :] + job[job.index("<body>") :]
 

@@ -21,6 +21,7 @@ from cosched_emulator.whatif.distance import ClassWait, Distance
 from cosched_emulator.whatif.measures import RESPONSES, WAITS
 from cosched_emulator.whatif.question import PRESENT, Prepared
 from cosched_emulator.whatif.warm import WholeRun
+from cosched_terminal.tables import VIEW, View
 
 BLUE = distance(520, 130, most=1.6, weekly_r=0.41)
 SP2 = distance(428, 381, most=0.35, weekly_r=0.62)
@@ -124,7 +125,10 @@ def test_windows_that_wait_otherwise_than_the_whole_run_have_no_gain_and_all_say
     found = said(near, SP2, {"sjbf": 10.0, "conservative": 90.0})
     assert verdicts(found) == {"sjbf": FAR, "conservative": HARM}
     begin = "The windows do not have the baseline: the same jobs wait 3 times as long as in the whole log"
-    assert all(words.startswith(begin) for words in (paragraph(found), headline(found), " ".join(brief(found))))
+    assert all(
+        words.startswith(begin)
+        for words in (paragraph(found), headline(found), " ".join(" ".join(brief(found)).split()))
+    )
     assert verdicts(said(prepared, SP2, {"sjbf": 10.0})) == {"sjbf": GAIN}
 
 
@@ -179,6 +183,9 @@ def test_a_terminal_of_80_columns_has_ten_lines(
     assert len(lines) <= 10
     assert max(map(len, lines)) <= 80
     assert all(map(str.isprintable, lines))
+    token = VIEW.set(View(folds=60))
+    assert max(map(len, brief(said(named, found, waits)))) <= 60
+    VIEW.reset(token)
 
 
 def test_jobs_are_shown_by_kinds_that_the_log_tells_apart(prepared: Prepared) -> None:

@@ -80,7 +80,7 @@ def test_as_dict_has_the_fields_and_the_counters() -> None:
     lines = status_lines(
         {**told, "resident_bytes": 3 * 2**20, "now_us": 1_500_000, "served": True, "new\x1b" + "_long" * 5: None}
     )
-    assert lines[0].split() == ["state", "served"]
+    assert [line.split() for line in lines[:2]] == [["FIELD", "VALUE"], ["state", "served"]]
     assert re.search(r"^latency p99  +250.000 ms$", "\n".join(lines), re.MULTILINE)
     assert [line.split()[1] for line in lines[-4:-1]] == ["3.0", "1.500000", "yes"]
     assert lines[-1] == "new\\u001b long long long long long  -"
