@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from importlib.resources import files
+from itertools import compress
 from statistics import median
 from typing import Any, Final, TypeAlias
 
 from cosched_emulator.results.figures.comparison import FigureRow
 from cosched_emulator.workload.atomic_file import new_text_file
 
+_LONG: Final = 16  # characters of a text that may wrap
 STYLES: Final = ("uplot/uPlot.min.css", "page.css")
 SCRIPTS: Final = ("uplot/uPlot.iife.min.js", "unpack.js", "lines.js", "counted.js", "schedule.js", "page.js")
 
@@ -41,7 +43,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of texts. The first column names the rows; columns with numbers are aligned to the right.
+    """A table of texts. The first column names the rows; columns with numbers are aligned to the right, those of empty texts left out.
 
     ``strong`` has the (row, column) of cells in bold, ``marks`` what others are: ``good``, ``bad`` or ``open``; the text
     says it, too.
@@ -219,8 +221,10 @@ def _table(table: Table) -> Iterator[str]:
     yield f'<div class="wide" tabindex="0" role="group" aria-label="{name}"><table aria-label="{name}"{stacked}>\n<thead><tr>'
     bare = [[cell.lstrip("+-±–") for cell in row] for row in table.rows]  # noqa: RUF001 - signs, and what does not exist
     is_text = [_is_text(table, bare, place) for place in range(len(table.headings))]
-    classes = [' class="text"' if text else "" for text in is_text]
-    for heading, kind in zip(table.headings, classes, strict=True):
+    kinds = [_kind(table, place) if text else "" for place, text in enumerate(is_text)]
+    classes = [f' class="{kind}"' * bool(kind) for kind in kinds]
+    filled = [not place or any(row[place] for row in table.rows) for place in range(len(classes))]
+    for heading, kind in compress(zip(table.headings, classes, strict=True), filled):
         yield f'<th scope="col"{kind}>{escape(heading)}</th>' if heading else "<td></td>"
     yield "</tr></thead>\n<tbody>\n"
     for line, row in enumerate(table.rows):
@@ -229,10 +233,10 @@ def _table(table: Table) -> Iterator[str]:
         if table.links:
             name = f'<a href="{escape(table.links[line])}">{name}</a>'
         yield f'<tr><th scope="row">{name}</th>'
-        for place, cell in enumerate(cells, 1):
+        for place, cell in compress(enumerate(cells, 1), filled[1:]):
             text = escape(cell)
             mark = table.marks.get((line, place))
-            kind = classes[place] if mark is None else f' class="{"text " * is_text[place]}{mark}"'
+            kind = classes[place] if mark is None else f' class="{kinds[place]} {mark}"'
             kind += f' data-label="{escape(table.headings[place])}"' * table.stacked
             yield f"<td{kind}>{f'<strong>{text}</strong>' if (line, place) in table.strong else text}</td>"
         yield "</tr>\n"
@@ -247,6 +251,11 @@ def _is_text(table: Table, bare: Sequence[Sequence[str]], place: int) -> bool:
         row[place] for row in bare
     ]
     return any(cell[:1] and not cell[:1].isdigit() for cell in cells)
+
+
+def _kind(table: Table, place: int) -> str:
+    """Return the classes of a column of texts: a long one keeps some width where others wrap."""
+    return "text long" if any(len(row[place]) > _LONG for row in table.rows) else "text"
 
 
 @cache

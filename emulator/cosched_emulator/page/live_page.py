@@ -190,7 +190,8 @@ def _nodes(rows: Sequence[Row], running: Sequence[Row]) -> Table:
         groups.setdefault((tuple(row["jobs"]), row["state"], row["reason"] or ""), []).append(row)
     cells = []
     for (jobs, state, reason), group in sorted(groups.items(), key=lambda item: (-len(item[0][0]), item[1][0]["node"])):
-        slowed = [f"{found:.2f}" if (found := slowdown.get(job)) is not None else UNKNOWN for job in jobs]
+        known = any(slowdown.get(job) is not None for job in jobs)
+        slowed = [f"{found:.2f}" if (found := slowdown.get(job)) is not None else UNKNOWN for job in jobs if known]
         used, most = (sum(row[key] for row in group) for key in ("threads_used", "threads"))
         shown = (
             idset(row["node"] for row in group),

@@ -211,10 +211,11 @@ def sharing_table(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit)
         number_texts([time_us / SECOND_US / size for time_us in column[worst].tolist()])
         for column in (jobs.work_us, jobs.wall_us - jobs.work_us)
     )
+    unknown = NOTHING if any(owners.user[row] for row in worst.tolist()) else ""
     cells = [
         (
             str(jobs.id[row]),
-            owners.user[row] or NOTHING,
+            owners.user[row] or unknown,
             f"{jobs.threads[row]:,}",
             alone[place],
             longer[place],

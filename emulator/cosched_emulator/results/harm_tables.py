@@ -62,7 +62,7 @@ def head_lines(harm: Harm, baseline: str) -> list[str]:
     factor, grace_s = harm.rule
     lines = [
         f"jobs completed in this run and in {baseline}{more}: {harm.figures.jobs:,}",
-        f"later: response > {factor:g} x response in the baseline + {grace_s:g} s",
+        f"later (H1): response > {factor:g} x response in the baseline + {grace_s:g} s",
     ]
     counts = harm.unpaired._asdict().items()
     return [*lines, *(f"jobs {UNPAIRED_TEXTS[name]}: {count:,}" for name, count in counts if count)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.offered import QUEUED, REASONS
-from cosched_hwmodel.units import MIB, amounts_text
+from cosched_hwmodel.units import MIB, WHOLE_PPM, amounts_text
 from cosched_terminal.console import printable
 
 Row = Mapping[str, Any]
@@ -87,7 +87,7 @@ def basis_text(told: Row) -> str:
     """Return what estimates rest on."""
     if told.get("trouble") and told["age_s"] is None:
         return f"no estimates: {told['trouble']}"
-    draws = f"{told['draws']} draws" if told["draws"] else "one run with predicted run times"
+    draws = f"{told['draws']} draw{'s' * (told['draws'] > 1)}" if told["draws"] else "one run with predicted run times"
     text = f"estimated {clock_text(told['age_s'])} ago, from {draws}"
     record = told.get("record")
     if record and record["starts"]:
@@ -129,6 +129,8 @@ def value_text(key: str, value: Any) -> str:
         return f"{value / MIB:.0f} MiB"
     if key in ("resources", "licences"):
         return amounts_text(value) or UNKNOWN
+    if key == "usage" and isinstance(value, list | tuple):  # as `submit --usage` takes it
+        return ":".join([f"{part_ppm / WHOLE_PPM:g}" for part_ppm in value[1:]])
     if isinstance(value, list | tuple):
         return join_values(value) or UNKNOWN
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -266,7 +266,7 @@ def test_the_tables(harm: Harm) -> None:
     head, classes, responses, losers, killed = harm_text(harm, "easy", 10).split("\n\n")
     assert head.splitlines() == [
         "jobs completed in this run and in easy, and 1 more baseline: 3",
-        "later: response > 1.05 x response in the baseline + 60 s",
+        "later (H1): response > 1.05 x response in the baseline + 60 s",
         "jobs killed at the limit in the run, completed in the baseline: 1",
     ]
     rows = [line.split() for line in classes.splitlines()]

@@ -201,7 +201,8 @@ def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
         Figure(f"{name}, completed", ("jobs", name, "completed"), "count", "high", any_jobs=True) for name in names
     ]
     return {
-        f"Jobs: short up to an estimate of {rules.short_s} s, medium up to {rules.medium_s} s": sizes + completed,
+        f"Jobs: short up to an estimate of {rules.short_s / 60:g} min, medium up to {rules.medium_s / 3600:g} h": sizes
+        + completed,
         f"Relative response: response / run time alone, which counts as {rules.bound_s} s at least": [
             Figure(f"{name}, {figure}", ("jobs", name, f"relative_response_{figure}"))
             for name in names
