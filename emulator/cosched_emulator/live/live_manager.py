@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from operator import itemgetter
 from typing import Any, Final
 
@@ -66,14 +68,17 @@ class LiveManager:
 
     # ------------------------------------------------------------ inputs
 
-    def advance(self, now_us: int) -> bool:
+    def advance(self, now_us: int, give_up_s: float = inf) -> bool:
         """Apply everything due by ``now_us``, each at its own time; return whether there was anything.
 
         Must be called before anything else is done at ``now_us``: what is due comes before commands and answers of its instant. A
-        clock that has run backwards has no effect.
+        clock that has run backwards has no effect. From the monotonic time ``give_up_s`` on the present stays behind ``now_us``, after
+        all that is due at its instant.
         """
         passed = False
         while (due_us := self.due_by(now_us)) is not None and due_us <= now_us:
+            if passed and due_us > self.now_us and time.monotonic() >= give_up_s:
+                return True
             passed = True
             self.now_us = max(self.now_us, due_us)  # an entry that was scheduled too late is due now, not in the past
             events = self.agenda.due(self.now_us)

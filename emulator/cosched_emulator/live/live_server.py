@@ -39,7 +39,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
 )
 from cosched_emulator.users.user_limits import Turns
-from cosched_hwmodel.units import MIB
+from cosched_hwmodel.units import MIB, SECOND_US
 from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.process import Service
 from cosched_plugin.common.status import Gauge, Status
@@ -70,6 +70,7 @@ GAUGES: Final = {
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
 STUCK_S: Final = 60.0  # after this time without progress there is a log line
 IDLE_QUANTA: Final = 1_000
+BEHIND_S: Final = 0.25  # for what has become due in one turn: users, the scheduler and signals come between two of them
 USERS_S: Final = 0.05  # requests in one turn; the rest in the next
 PROCESSES_S: Final = 0.02  # the end of a process is noticed after this time, at most; what is recorded is exact
 WAKES_S: Final = 0.01  # between two batches that hold nothing but wakes
@@ -127,7 +128,7 @@ class LiveServer:
         self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
         self._ended = self._sent_jobs = 0  # jobs that have ended, and those that the scheduler knew with the last batch
         self._sent_s: float | None = None  # when the unanswered batch was sent
-        self._was_full = self._was_silent = self._stuck_reported = False
+        self._was_full = self._was_silent = self._was_behind = self._stuck_reported = False
         self._stuck = ""  # why nothing goes on, since when, and whether that was said
         self._stuck_since_s = self._stuck_looked_s = 0.0
         self._woken_s = 0.0  # when a batch of nothing but wakes was last sent
@@ -188,14 +189,23 @@ class LiveServer:
     # ------------------------------------------------------------ one turn
 
     def _advance(self) -> None:
-        """Apply what is due by now. Must be called before a request or an answer is looked at: both are about the present."""
+        """Apply what is due by now, or the first of it.
+
+        Must be called before a request or an answer is looked at: both are about the present.
+        """
         now_us = self._clock.now_us()
-        struck = self._faults.strike(now_us)
-        passed = self._live.advance(now_us)
+        passed = self._live.advance(now_us, time.monotonic() + BEHIND_S)
+        reached_us = self._live.now_us
+        struck = self._faults.strike(reached_us)
         # A fault is a step, too, so that it does not strike again after a restart.
         if struck or passed:
-            self._accounting.append(time_step(now_us))
+            self._accounting.append(time_step(reached_us))
             self._record_changes()
+        if reached_us < now_us and not self._was_behind:
+            self._was_behind = True  # said once: a machine that is too slow for the speed is behind again and again
+            behind_s, speed = (now_us - reached_us) / SECOND_US, self._clock.speed
+            text = f"{behind_s:.0f} s behind the clock, at a speed of {speed:g}; time goes on as fast as it can"
+            self._log("behind", text, level=WARNING)
         for fault in struck:
             self._note_fault(fault)
 

@@ -140,7 +140,12 @@ def test_jobs_that_only_page_are_told(commands: Commands, monkeypatch: pytest.Mo
         "[cluster]\nnodes = 8\n[workload]\nlublin = 12\nrun_factor = 0.025\nmemory_mb = 60\n[time_sharing]\nmemory_mb = 100\n"
     )
     place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
-    clock = ("--clock", "scaled", "--speed", "1000")  # a busy machine must keep up with it
+    clock = (
+        "--clock",
+        "scaled",
+        "--speed",
+        "5000",
+    )  # more than a machine keeps up with: signals are heard nevertheless
     manager = commands.start("cosched_emulator", "serve", "paging.toml", *clock, "--bind", place, "--users", users)
     commands.start("cosched_plugin", "serve", "--connect", place, "--policy", "gang")
     with ManagerConnection(users, 20.0) as user:

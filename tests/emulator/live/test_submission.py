@@ -67,6 +67,17 @@ def test_a_job_is_not_eligible_before_its_begin_time() -> None:
     site.live.check()
 
 
+def test_a_manager_that_is_behind_gives_up_between_two_instants() -> None:
+    """The others come later; what a replay finds due at the instant that was reached is all done."""
+    site = Site(node_class(2, 4))
+    for delay_s in (10, 10, 20):
+        site.do(submit(delay_us=delay_s * SECOND), 0)
+    assert site.live.advance(30 * SECOND, give_up_s=0.0)
+    assert (site.live.now_us, [*site.live.manager.pending]) == (10 * SECOND, [1, 2])
+    assert site.live.advance(30 * SECOND, give_up_s=0.0)
+    assert (site.live.now_us, [*site.live.manager.pending]) == (30 * SECOND, [1, 2, 3])
+
+
 def test_a_begin_time_works_with_holds_dependencies_and_array_limits() -> None:
     site = Site(node_class(2, 4))
     site.do(submit(run_s=5), 0)
