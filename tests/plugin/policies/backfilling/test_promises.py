@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,8 +22,10 @@ from cosched_emulator.run.run import Finished, run
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.work import Work
 from cosched_plugin.parts import prices
-from cosched_plugin.policies.planning.profile import FOREVER_US, Timeline
+from cosched_plugin.policies.planning.profile import FOREVER_US, CountProfile, Promises, Timeline
 from cosched_plugin.protocol.messages import CUT_SHORT, Action, Event, JobSpec, NodeClass, Welcome
 
 DEAREST = max(prices.TURN.units(), prices.PROMISE.units())
@@ -60,6 +64,35 @@ def first_fit(free: Sequence[int], need: int, span: int, until: int) -> int | No
 
 
 @pytest.mark.parametrize("seed", range(8))
+def test_promises_are_kept_or_made_anew_one_by_one(seed: int) -> None:
+    """Many that fit are reserved together, and others in lists: what each gets is what those before it leave."""
+    random = Random(f"renewed {seed}")
+    new = 0
+    for _ in range(20):
+        timeline, free = drawn(random)
+        free += [free[-1]] * 2_000
+        now_us = random.randrange(3)
+        jobs = [(random.randrange(1, 18), random.randrange(1, 20), random.randrange(40)) for _ in range(60)]
+        jobs += [(1, 1, 100 + place) for place in range(60)]  # they fit
+        profile = CountProfile.__new__(CountProfile)
+        profile.timeline, profile._view = timeline, cast(View, SimpleNamespace(now_us=now_us))
+        needs, spans, starts = np.array(jobs, np.int64).T
+        renewed = profile.renew(Promises([], {}, range(len(jobs)), needs, spans, starts), Work())
+        for number, (need, span, promised) in enumerate(jobs):
+            start: int | None = promised
+            if promised < now_us or min(free[promised : promised + span]) < need:
+                start = next((at for at in range(1_900) if min(free[at : at + span]) >= need), None)
+                assert renewed.pop(number) == (None if start is None else (start,))
+                new += 1
+            if start is None:
+                continue
+            free[start : start + span] = [value - need for value in free[start : start + span]]
+        assert not renewed
+        assert plain(profile.timeline) == free[: LAST_US + 1]
+    assert new > 100
+
+
+@pytest.mark.parametrize("seed", range(8))
 def test_a_timeline_agrees_with_a_search_over_all_instants(seed: int) -> None:
     random = Random(f"timeline {seed}")
     for _ in range(25):
@@ -92,7 +125,7 @@ def test_reservations_together_equal_reservations_one_by_one() -> None:
     refused = 0
     for _ in range(60):
         timeline, _ = drawn(random)
-        other = timeline.copy()
+        other = deepcopy(timeline)
         starts = [random.randrange(90) for _ in range(random.randrange(1, 12))]
         ends = [random.randrange(start + 1, 101) for start in starts]
         needs = [random.randrange(1, 4) for _ in starts]
