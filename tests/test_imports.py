@@ -72,7 +72,10 @@ ALLOWED = [
         ))
         for part, more in (
             ("manager", (f"{COMMON}.slots", f"{COMMON}.limits")), ("scenario", (f"{COMMON}.slurm_notation", f"{COMMON}.limits")),
-            ("workload", (f"{COMMON}.slurm_notation", f"{COMMON}.sacct_rows", f"{COMMON}.sacct_dump", f"{COMMON}.limits")),
+            (
+                "workload",
+                tuple(f"{COMMON}.{name}" for name in ("slurm_notation", "sacct_rows", "sacct_dump", "sacct_times", "limits")),
+            ),
             ("live.live_manager", ()), ("expected_starts", ()),
             ("results", ("matplotlib", f"{COMMON}.slurm_notation", f"{COMMON}.trace_file")),
         )

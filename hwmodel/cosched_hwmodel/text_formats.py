@@ -9,19 +9,21 @@ import errno
 import json
 import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TextIO, cast
 from urllib.parse import quote, unquote
 
 MOST_BITS: Final = 1_000  # of an integer: more are no double, and Python prints no thousands of digits
 
 
-def read_text(file: str | Path, encoding: str = "utf-8", errors: str = "strict") -> str:
-    """Return the content of a file, plain or gzip, by content; ``errors`` as of `bytes.decode`.
+@contextmanager
+def open_text(file: str | Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[TextIO]:
+    """Yield the content of a file as a stream, plain or gzip, by content; ``errors`` as of `bytes.decode`.
 
-    Raises OSError where it cannot be read, is a directory or a pipe, which could make us wait for ever; ValueError where it is not
-    in this encoding.
+    Raises OSError where it cannot be read, is a directory or a pipe, which could make us wait for ever; reading raises ValueError
+    where it is not in this encoding.
     """
     path = Path(file)
     if path.exists() and not path.is_file():
@@ -29,15 +31,23 @@ def read_text(file: str | Path, encoding: str = "utf-8", errors: str = "strict")
     with path.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
     if not packed:
-        return path.read_text(encoding=encoding, errors=errors)
+        with path.open(encoding=encoding, errors=errors) as text:
+            yield text
+        return
     import gzip  # noqa: PLC0415 - few files are packed
     import zlib  # noqa: PLC0415
 
     try:
-        with gzip.open(path, "rt", encoding=encoding, errors=errors) as text:
-            return text.read()
+        with gzip.open(path, "rt", encoding=encoding, errors=errors) as unpacked:
+            yield cast(TextIO, unpacked)
     except (EOFError, zlib.error) as error:
         raise OSError(errno.EINVAL, f"not a whole gzip file: {error}") from error
+
+
+def read_text(file: str | Path, encoding: str = "utf-8", errors: str = "strict") -> str:
+    """Return the content of a file, as of `open_text`."""
+    with open_text(file, encoding, errors) as text:
+        return text.read()
 
 
 def read_toml(file: str | Path) -> dict[str, Any]:

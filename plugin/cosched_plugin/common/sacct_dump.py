@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
-from itertools import product
-from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from io import StringIO
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Final, TextIO
 
-from cosched_hwmodel.text_formats import read_text
+from cosched_hwmodel.text_formats import open_text
 from cosched_plugin.common.errors import InputError, UsageError
 from cosched_plugin.common.sacct_rows import (
     BAD_ROWS,
@@ -29,7 +30,6 @@ from cosched_plugin.common.sacct_rows import (
     Dump,
     SacctRow,
     instant_of,
-    is_never,
     known_state,
     label_of,
     minutes_of,
@@ -37,128 +37,9 @@ from cosched_plugin.common.sacct_rows import (
     node_list_of,
     nodes_of,
     number_of,
-    whole,
 )
+from cosched_plugin.common.sacct_times import Clock, Time, moments
 from cosched_plugin.common.slurm_notation import count_nodes, number, words_of
-
-# Instants of times that name no time zone: which of the two they are in the hour that the clocks repeat.
-#
-# A time of that hour alone could be either. Times of one job tell each other: a job that ran for 1,500 s and ended at 04:00, which is
-# no such time, started in the second of the two. Of what nothing decides, the run is taken as the first one, and what came before it as
-# the last one that is possible: a wait is rather short than an hour long.
-
-AMBIGUOUS: Final = (
-    "times of the hour that the clocks repeat, of which the run time tells nothing: first run, last submission"
-)
-LEFT_OUT: Final = (
-    "times that did not exist, as the clocks were put forward: taken as if they had not been (is the time zone right?)"
-)
-_EXACT_S: Final = 2  # Slurm's times are whole seconds
-
-
-class Moments(NamedTuple):
-    """The times of a row. Seconds since 1970; None is what has not happened."""
-
-    submit_s: int
-    eligible_s: int | None
-    start_s: int | None
-    end_s: int | None
-
-
-class Time(NamedTuple):
-    """A time as it is written."""
-
-    instants: tuple[int, ...]  # what it can be: none, one, or two
-    exists: bool = True
-
-
-class Clock:
-    """Reads times of a time zone."""
-
-    def __init__(self, time_zone: str | None) -> None:
-        """``time_zone`` is that of times that name none; without one, they are taken as UTC. Raises UsageError."""
-        self._zone = _zone(time_zone)
-        self._known: dict[str, Time] = {}  # most times of a dump stand there several times
-        self.has_zone = False  # whether a time said itself where it is
-
-    def read(self, text: str) -> Time:
-        """Return what a time can be; raises ValueError."""
-        found = self._known.get(text)
-        if found is None:
-            found = self._known[text] = self._read(text)
-        return found
-
-    def _read(self, text: str) -> Time:
-        if is_never(text):
-            return Time(())
-        if text.isdecimal():  # SLURM_TIME_FORMAT=%s
-            self.has_zone = True
-            instant = instant_of(whole(text))
-            return Time(() if instant is None else (instant,))
-        when = datetime.fromisoformat(text)
-        if when.tzinfo is not None:
-            self.has_zone = True
-            return Time((_seconds(when),))
-        first, second = (_seconds(when.replace(tzinfo=self._zone, fold=fold)) for fold in (0, 1))
-        if first < second:
-            return Time((first, second))
-        return Time((first,), exists=first == second)
-
-
-def moments(times: Sequence[Time], held_s: float | None) -> tuple[Moments, list[str]]:
-    """Return the times of a row that `Clock.read` gave, and what is said of each that is a guess.
-
-    ``times`` are those of `Moments`, the first is not empty. ``held_s``: how long the job was on nodes, with the time suspended; None:
-    unknown.
-    """
-    said = [LEFT_OUT for time in times if not time.exists]
-    submitted, *others = times
-    after = list(product(*(time.instants or (None,) for time in others)))
-    possible = [Moments(submit_s, *rest) for submit_s in submitted.instants for rest in after]
-    if len(possible) == 1:
-        return possible[0], said
-    possible = [row for row in possible if _took(row, held_s)] or possible
-    possible = [row for row in possible if _in_order(row)] or possible
-    best = min(possible, key=_nearest)
-    return best, said + [AMBIGUOUS for column in zip(*possible, strict=True) if len(set(column)) > 1]
-
-
-def _nearest(row: Moments) -> tuple[int, ...]:
-    """Return a key by which the first run comes first, and what is said to be before it next to it."""
-    start_s = row.start_s or 0
-    return start_s, row.end_s or 0, abs(start_s - (row.eligible_s or start_s)), abs(start_s - row.submit_s)
-
-
-def _took(row: Moments, held_s: float | None) -> bool:
-    if held_s is None or row.start_s is None or row.end_s is None:
-        return False
-    return abs(row.end_s - row.start_s - held_s) <= _EXACT_S
-
-
-def _in_order(row: Moments) -> bool:
-    known = [time for time in row if time is not None]
-    return known == sorted(known)
-
-
-def _seconds(when: datetime) -> int:
-    try:
-        found = instant_of(int(when.timestamp()))
-    except OverflowError as error:  # in the first or the last year
-        raise ValueError(str(when)) from error
-    if found is None:
-        raise ValueError(str(when))
-    return found
-
-
-def _zone(name: str | None) -> tzinfo:
-    if name is None:
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        expected = "a time zone that this machine knows, such as Europe/Athens"
-        raise UsageError(f"--time-zone: expected {expected}, got {name!r}") from error
-
 
 # What `sacct -P` or `-p` prints, with any delimiter, also of several dumps joined together.
 #
@@ -190,16 +71,54 @@ _MOST_MORE: Final = 200  # delimiters in the texts of a row
 _MOST_ORDERS: Final = 500
 
 
+_NUMBER_OF: Final = {key: number for number, key in enumerate(FIELDS)}
+_FIRST_TIME, _ELAPSED, _CLUSTER = _NUMBER_OF[TIMES[0]], _NUMBER_OF["elapsed_s"], _NUMBER_OF["cluster"]
+
+
+def _read_cell(read: Callable[[str], Any], cell: str) -> Any:
+    return read(cell.strip())
+
+
+class _Latest:
+    """The rows of a dump, each in its latest state: one for a number of a job, a step of it, and a submission."""
+
+    def __init__(self) -> None:
+        self.rows: list[SacctRow] = []
+        self.again = 0  # rows that another one told
+        self._submitted_s = array("q")  # by row, as its key has it
+        # A key for each row would take more than the row; nearly all numbers stand in one row.
+        self._first: dict[str, int] = {}  # place of the first row with a number
+        self._others: dict[tuple[str, str, int], int] = {}
+
+    def add(self, row: SacctRow, submitted_s: int) -> int | None:
+        """Take a row over, and return its place; None where a later state of it is there."""
+        rows, step = self.rows, row.label.partition(".")[2]
+        at = self._first.setdefault(row.number, len(rows))
+        if at < len(rows) and (self._submitted_s[at] != submitted_s or rows[at].label.partition(".")[2] != step):
+            at = self._others.setdefault((row.number, step, submitted_s), len(rows))
+        if at == len(rows):
+            rows.append(row)
+            self._submitted_s.append(submitted_s)
+            return at
+        self.again += 1
+        if not newer(row, rows[at]):
+            return None
+        rows[at] = row
+        return at
+
+
 class TextDump:
     """A dump as text; `read` gives its rows."""
 
-    def __init__(self, file: str, text: str, time_zone: str | None, *, skip_bad_rows: bool) -> None:
+    def __init__(self, file: str, lines: Iterable[str], time_zone: str | None, *, skip_bad_rows: bool) -> None:
         """Raises InputError for a text that is no dump, or lacks fields; UsageError for an unknown time zone."""
         self._file, self._skip = file, skip_bad_rows
         self._clock = Clock(time_zone)
-        lines = [(place, line.rstrip("\r").lstrip("\ufeff")) for place, line in enumerate(text.split("\n"), 1)]
-        self._lines = [(place, line) for place, line in lines if line.strip()]
-        first = self._lines[0][1] if self._lines else ""
+        bare = (line.rstrip("\n").rstrip("\r").lstrip("\ufeff") for line in lines)
+        numbered = ((place, line) for place, line in enumerate(bare, 1) if line.strip())
+        begin = next(numbered, (1, ""))
+        first = begin[1]
+        self._lines = chain((begin,), numbered)
         delimiter = _delimiter_of(first)
         if delimiter is None:
             raise InputError(file, "a dump of sacct -P, or of sacct --json", repr(first[:60]), 1, hint=HINT)
@@ -219,39 +138,48 @@ class TextDump:
         keys = {place: key for key, place in reversed(self._places.items()) if place is not None}
         self._keys = [keys.get(place) for place in range(len(self._header))]
         self._cluster: str | None = None
-        self._read = {  # a few values fill most columns
-            key: self._clock.read if key in TIMES else lru_cache(1 << 14)(field.read) for key, field in FIELDS.items()
-        }
+        # What the dump has not is empty: a cell behind its last one. All but `cluster` are fields of a row, in this order.
+        self._pick = itemgetter(*[len(self._header) if place is None else place for place in self._places.values()])
+        self._reads = [self._reader(key) for key in FIELDS]
+
+    def _reader(self, key: str) -> Callable[[str], Any]:
+        """Return the reader of a cell. A few values fill most columns, and times stand near each other several times."""
+        read = partial(_read_cell, self._clock.read if key in TIMES else FIELDS[key].read)
+        return read if key in ("number", "label") else lru_cache(1 << 12)(read)
 
     def read(self) -> Dump:
         """Return the rows, each once. Raises InputError for a row with a field that cannot be read, unless such rows are skipped."""
-        found: dict[tuple[str, str, int], tuple[SacctRow, list[str]]] = {}
+        latest = _Latest()
+        said_of: dict[int, list[str]] = {}  # by place in its rows
         counts: Counter[str] = Counter()
         bad_row = ""
-        for place, line in self._whole_lines():
+        lines = self._whole_lines()
+        for place, line in lines:
             said: list[str] = []  # of this row; it is told if the row stays
             cells = self._cells(line, said)
             if cells is None or not known_state(self._cell(cells, "state")):
                 counts[NOT_WHOLE if cells is None else UNKNOWN_STATE] += 1
                 continue
-            self._check_cluster(place, self._cell(cells, "cluster"))
             try:
+                self._check_cluster(place, self._cell(cells, "cluster"))
                 row, submitted_s = self._row(place, cells, said)
             except InputError as error:
-                if not self._skip:
+                if not self._skip or error.hint != SKIP:
+                    deque(lines, 0)  # a header of other columns is told first, wherever it is
                     raise
                 counts[BAD_ROWS] += 1
                 bad_row = bad_row or f"line {place}, {error.field}: expected {error.expected}, got {error.got}"
                 continue
-            key = row.number, row.label.partition(".")[2], submitted_s
-            counts[TOLD_AGAIN] += key in found
-            if key not in found or newer(row, found[key][0]):
-                found[key] = row, said
-        for _, said in found.values():
+            at = latest.add(row, submitted_s)
+            if at is not None:
+                said_of.pop(at, None)
+                if said:
+                    said_of[at] = said
+        for said in said_of.values():
             counts.update(said)
+        counts[TOLD_AGAIN] = latest.again
         missing = tuple(FIELDS[key].names[0] for key, place in self._places.items() if place is None)
-        rows = tuple(row for row, _ in found.values())
-        return Dump(rows, missing, +counts, self._clock.has_zone, bad_row, self._cluster or "")
+        return Dump(tuple(latest.rows), missing, +counts, self._clock.has_zone, bad_row, self._cluster or "")
 
     def _names(self, line: str) -> list[str]:
         return [name.strip().casefold() for name in line.removesuffix(self._delimiter).split(self._delimiter)]
@@ -263,18 +191,22 @@ class TextDump:
         """
         numbered = self._places["number"] == 0 or self._places["label"] == 0
         begins = re.compile(rf"[0-9]+\S*?{re.escape(self._delimiter)}")
-        joined: list[tuple[int, str]] = []
+        before: tuple[int, str] | None = None
         ends = False  # -p ends each row, and the header, with a delimiter
         for place, line in self._lines:
             if self._is_header(place, line):
                 ends = line.endswith(self._delimiter)
                 continue
             text = line.removesuffix(self._delimiter) if ends else line
-            if joined and numbered and begins.match(line) is None and self._may_go_on(joined[-1][1]):
-                joined[-1] = joined[-1][0], f"{joined[-1][1]} {text}"
+            if before is None:
+                before = place, text
+            elif numbered and begins.match(line) is None and self._may_go_on(before[1]):
+                before = before[0], f"{before[1]} {text}"
             else:
-                joined.append((place, text))
-        yield from joined
+                yield before
+                before = place, text
+        if before is not None:
+            yield before
 
     def _may_go_on(self, line: str) -> bool:
         text_last = self._long[-1] and self._keys[-1] in (None, "name", "command")
@@ -300,23 +232,33 @@ class TextDump:
 
     def _row(self, place: int, cells: Sequence[str], said: list[str]) -> tuple[SacctRow, int]:
         """Return a row, and the first moment that its submission can have been; raises InputError."""
-        values: dict[str, Any] = {}
-        for key in FIELDS:
-            text = self._cell(cells, key)
-            try:
-                values[key] = self._read[key](text)
-            except ValueError as error:
-                raise self._wrong(place, key, text) from error
-        times: list[Time] = [values[key] for key in TIMES]
+        picked = self._pick((*cells, ""))
+        try:
+            values = [read(cell) for read, cell in zip(self._reads, picked, strict=True)]
+        except ValueError as error:
+            raise self._first_wrong(place, picked) from error
+        times: list[Time] = values[_FIRST_TIME : _FIRST_TIME + len(TIMES)]
         if not times[0].instants:
             raise self._wrong(place, "submit_s", self._cell(cells, "submit_s"))
         elapsed = bool(self._cell(cells, "elapsed_s"))
-        when, guesses = moments(times, values["elapsed_s"] + values["suspended_s"] if elapsed else None)
+        held_s = values[_ELAPSED] + values[_ELAPSED + 1] if elapsed else None
+        when, guesses = moments(times, held_s)
         said += guesses
+        values[_FIRST_TIME : _FIRST_TIME + len(TIMES)] = when
         if not elapsed:
-            values["elapsed_s"] = max(0, (when.end_s or 0) - (when.start_s or 0))
-        del values["cluster"]
-        return SacctRow(line=place, **{**values, **when._asdict()}), min(times[0].instants)
+            values[_ELAPSED] = max(0, (when.end_s or 0) - (when.start_s or 0))
+        del values[_CLUSTER]
+        if values[1] == values[0]:
+            values[1] = values[0]  # one text, not two
+        return SacctRow(place, *values), min(times[0].instants)
+
+    def _first_wrong(self, place: int, picked: Sequence[str]) -> InputError:
+        for key, read, cell in zip(FIELDS, self._reads, picked, strict=True):
+            try:
+                read(cell)
+            except ValueError:
+                return self._wrong(place, key, cell.strip())
+        raise AssertionError("a cell was read the second time alone")
 
     def _wrong(self, place: int, key: str, text: str) -> InputError:
         field = FIELDS[key]
@@ -408,24 +350,31 @@ def read_dump(file: str, time_zone: str | None = None, *, skip_bad_rows: bool = 
     rows are skipped; UsageError for a time zone that is not known.
     """
     try:
-        text = read_text(file, "utf-8-sig", errors="replace")  # a name is what its user typed
+        with open_text(file, "utf-8-sig", errors="replace") as text:  # a name is what its user typed
+            return _dump_in(file, text, time_zone, skip_bad_rows=skip_bad_rows)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from error
-    return dump_of(file, text, time_zone, skip_bad_rows=skip_bad_rows)
 
 
 def dump_of(file: str, text: str, time_zone: str | None = None, *, skip_bad_rows: bool = False) -> Dump:
     """Return the dump in a text, as of `read_dump`; ``file`` is its name in errors."""
-    if text.lstrip().startswith("{"):
-        return _of_json(file, text, skip_bad_rows=skip_bad_rows)
-    return TextDump(file, text, time_zone, skip_bad_rows=skip_bad_rows).read()
+    return _dump_in(file, StringIO(text), time_zone, skip_bad_rows=skip_bad_rows)
+
+
+def _dump_in(file: str, text: TextIO, time_zone: str | None, *, skip_bad_rows: bool) -> Dump:
+    begin = [text.readline()]
+    while begin[-1] and not begin[-1].strip():
+        begin.append(text.readline())
+    if begin[-1].lstrip().startswith("{"):
+        return _of_json(file, "".join(begin) + text.read(), skip_bad_rows=skip_bad_rows)
+    return TextDump(file, chain(begin, text), time_zone, skip_bad_rows=skip_bad_rows).read()
 
 
 # ---------------------------------------------------------------- JSON
 
 
 def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
-    found: dict[tuple[str, str, int], SacctRow] = {}
+    latest = _Latest()
     counts: Counter[str] = Counter()
     clusters: set[str] = set()
     bad_row = ""
@@ -444,13 +393,11 @@ def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
             if known_state(row.state) is None:
                 counts[UNKNOWN_STATE] += 1
                 continue
-            key = row.number, row.label.partition(".")[2], row.submit_s
-            counts[TOLD_AGAIN] += key in found
-            if key not in found or newer(row, found[key]):
-                found[key] = row
+            latest.add(row, row.submit_s)
     if len(clusters) > 1:
         raise InputError(file, "the jobs of one cluster", ", ".join(sorted(clusters)))
-    return Dump(tuple(found.values()), (), +counts, has_zone=True, bad_row=bad_row, cluster="".join(clusters))
+    counts[TOLD_AGAIN] = latest.again
+    return Dump(tuple(latest.rows), (), +counts, has_zone=True, bad_row=bad_row, cluster="".join(clusters))
 
 
 def _documents(file: str, text: str) -> Iterator[Sequence[Any]]:

@@ -107,9 +107,11 @@ def instant_of(number: int) -> int | None:
 
 def whole(text: str, most: int = 1 << 64) -> int:
     """Return a whole number; 0 where nothing stands."""
-    if not re.fullmatch("[0-9]{0,20}", text) or int(text or 0) > most:
+    if not text:
+        return 0
+    if len(text) > 20 or not (text.isascii() and text.isdigit()) or int(text) > most:
         raise ValueError(text)
-    return int(text or 0)
+    return int(text)
 
 
 def minutes_of(number: int | None) -> int | None:
@@ -128,7 +130,7 @@ def number_of(text: str) -> str:
 
 def label_of(text: str) -> str:
     """Return the name of a job, or of tasks that no array is too small for."""
-    found = TASKS.fullmatch(text)
+    found = TASKS.fullmatch(text) if "_" in text else None
     if found is not None:
         tasks_in(found[2] or found[3])
     return text

@@ -57,6 +57,7 @@ def expand(text: str) -> tuple[str, ...]:
     return tuple("".join(name) for pieces in parts for name in product(*map(_texts, pieces)))
 
 
+@lru_cache(1 << 16)  # jobs are asked for their nodes in many places
 def count_nodes(text: str) -> int:
     """Return how many nodes a list has; ValueError as of `expand`."""
     return _count(_parts(text))
@@ -147,6 +148,9 @@ def tasks_in(text: str) -> tuple[list[range], int]:
     body, _, most = text.partition("%")
     found: list[range] = []
     for part in filter(None, body.split(",")):
+        if len(part) < 7 and part.isascii() and part.isdigit():  # nearly always
+            found.append(range(int(part), int(part) + 1))
+            continue
         if _SPAN.fullmatch(part) is None:  # it is cut off with `...`
             break
         found.append(_range(part))

@@ -21,8 +21,9 @@ from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportRepor
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError
-from cosched_plugin.common.sacct_dump import AMBIGUOUS, REPAIRED, read_dump
+from cosched_plugin.common.sacct_dump import REPAIRED, read_dump
 from cosched_plugin.common.sacct_rows import COMMAND
+from cosched_plugin.common.sacct_times import AMBIGUOUS
 
 DUMPS = RECORDED / "sacct"
 PLAIN = ImportOptions()

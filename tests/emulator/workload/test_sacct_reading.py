@@ -14,12 +14,14 @@ from tests.emulator.workload.test_sacct import HEADER, made, row
 from tests.plugin.slurm.bed import RECORDED
 
 from cosched_emulator.workload.sacct import sacct_jobs as said
+from cosched_emulator.workload.sacct import sacct_log
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
 from cosched_emulator.workload.swf.swf_reader import load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError
-from cosched_plugin.common.sacct_dump import AMBIGUOUS, LEFT_OUT, NOT_WHOLE, REPAIRED, read_dump
+from cosched_plugin.common.sacct_dump import NOT_WHOLE, REPAIRED, read_dump
 from cosched_plugin.common.sacct_rows import BAD_ROWS, TOLD_AGAIN, SacctRow
+from cosched_plugin.common.sacct_times import AMBIGUOUS, LEFT_OUT
 
 _LATE = f"{HEADER}|Eligible|Reason|SubmitLine"
 
@@ -89,6 +91,27 @@ def test_dumps_of_other_columns_are_not_joined(tmp_path: Path) -> None:
     for other in (HEADER.replace("|User", ""), HEADER.replace("|", ",")):
         with pytest.raises(PluginError, match=r"jobs:3: expected the header of line 1 again"):
             _read(tmp_path, "\n".join([HEADER, row(1), other, row(2)]))
+
+
+def test_a_header_of_other_columns_is_told_before_a_cell_above_it(tmp_path: Path) -> None:
+    """The rest of a dump, which is read row by row, says that it is none that can be joined."""
+    bad = row(1).replace("COMPLETED|2", "COMPLETED|x2")
+    assert bad != row(1)
+    with pytest.raises(PluginError, match=r"jobs:2: field 'Submit': expected a time"):
+        _read(tmp_path, f"{HEADER}\n{bad}")
+    with pytest.raises(PluginError, match=r"jobs:4: expected the header of line 1 again"):
+        _read(tmp_path, "\n".join([HEADER, bad, row(2), f"{HEADER}|NNodes", row(3)]))
+
+
+@pytest.mark.parametrize("block", [1, 2, 3])
+def test_a_log_is_the_same_in_blocks_of_any_size(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "jobs").write_text("\n".join([HEADER, *(row(number) for number in range(1, 8))]))
+    import_dump(str(tmp_path / "jobs"), tmp_path / "out", ImportOptions())
+    monkeypatch.setattr(sacct_log, "_BLOCK", block)
+    import_dump(str(tmp_path / "jobs"), tmp_path / "blocks", ImportOptions())
+    written = [{file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("out", "blocks")]
+    assert written[0] == written[1]
+    assert len(_jobs(tmp_path)) == 7
 
 
 def test_runs_of_a_requeued_job_stay_apart_in_joined_dumps(tmp_path: Path) -> None:

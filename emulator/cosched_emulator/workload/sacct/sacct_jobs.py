@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -79,6 +79,9 @@ class Bound(NamedTuple):
     at_once: int = 0  # tasks of the array; 0: all
 
 
+_UNBOUND: Final = Bound()
+
+
 class LoggedJob(NamedTuple):
     """A job that ran, or (``bound.cancel_s``) never did. Times in seconds; ``submit_s`` since 1970."""
 
@@ -87,7 +90,7 @@ class LoggedJob(NamedTuple):
     submit_s: int  # when it comes: when it was eligible, or submitted if that is asked for
     run_s: int
     lost_s: int  # of earlier runs
-    bound: Bound = Bound()
+    bound: Bound = _UNBOUND
 
     @property
     def ran(self) -> bool:
@@ -133,12 +136,17 @@ def jobs_of(
     ``bound``: each with what it waited for, and also those that were cancelled while they waited. ``pools``: partitions are modelled.
     """
     counts = Counter(dump.counts)
-    of_jobs = [*_by_job(dump.rows, partitions, counts)]
-    runs = [job for rows in of_jobs if (job := _job(rows, counts)) is not None]
+    runs, others = [], []
+    for rows in _by_job(dump.rows, partitions, counts):
+        job = _job(rows, counts)
+        if job is not None:
+            runs.append(job)
+        else:
+            others.append(rows)
     comes = [_comes(job, counts, as_submitted=as_submitted) for job in runs]
-    found = [job._replace(submit_s=submit_s) for job, submit_s in zip(runs, comes, strict=True)]
+    found = [_coming(job, submit_s) for job, submit_s in zip(runs, comes, strict=True)]
     if bound:
-        runs += _cancelled(of_jobs, runs, counts)
+        runs += _cancelled(others, runs, counts)
         known = _numbers(runs)
         told = "Eligible" not in dump.missing and not as_submitted
         found = [_bound(job, known, as_submitted=as_submitted, told=told) for job in runs]
@@ -178,6 +186,12 @@ def _arrivals(
     return f"jobs come when they are eligible, in all {late_s / 3600:,.1f} h after their submission (--as-submitted: at that)"
 
 
+def _coming(job: LoggedJob, submit_s: int, bound: Bound = _UNBOUND) -> LoggedJob:
+    """Return a job that comes at an instant, bound; itself where that is so: most are alike, and there may be a million."""
+    same = submit_s == job.submit_s and bound == job.bound
+    return job if same else job._replace(submit_s=submit_s, bound=bound)
+
+
 def _by_job(rows: Sequence[SacctRow], partitions: Sequence[str], counts: Counter[str]) -> Iterator[list[SacctRow]]:
     """Yield the rows of each job, in order of submission; steps, and jobs of other partitions, are left out."""
     by_number: dict[str, list[SacctRow]] = {}
@@ -189,6 +203,9 @@ def _by_job(rows: Sequence[SacctRow], partitions: Sequence[str], counts: Counter
         else:
             by_number.setdefault(row.number, []).append(row)
     for own in by_number.values():
+        if len(own) == 1:
+            yield own
+            continue
         own.sort(key=lambda row: (row.submit_s, row.start_s or 0, row.line))
         begin = 0
         for place in range(1, len(own) + 1):
@@ -244,7 +261,7 @@ def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
     bound_s = max(submit_s, first_start_s)
     eligible_s = submit_s if first.eligible_s is None else min(max(submit_s, first.eligible_s), bound_s)
     counts[ODD_ELIGIBLE] += first.eligible_s not in (None, eligible_s)
-    throttled = bool(first.at_once) or first.reason == "JobArrayTaskLimit" or _AT_ONCE.search(first.command) is not None
+    throttled = bool(first.at_once) or first.reason == "JobArrayTaskLimit" or _throttles(first.command)
     counts[THROTTLED] += throttled
     if eligible_s > submit_s or (first.eligible_s is None and bound_s > submit_s):
         why = next((said for said, reason, _ in _WAITED if reason.fullmatch(first.reason)), None) or next(
@@ -261,7 +278,7 @@ def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
 
 
 def _cancelled(
-    of_jobs: Sequence[Sequence[SacctRow]], runs: Sequence[LoggedJob], counts: Counter[str]
+    others: Sequence[Sequence[SacctRow]], runs: Sequence[LoggedJob], counts: Counter[str]
 ) -> Iterator[LoggedJob]:
     """Yield the jobs that were cancelled while they waited, with run times as a part of their limits as those of others.
 
@@ -269,7 +286,7 @@ def _cancelled(
     """
     limited = [(job.row.cpus * job.run_s, job.row.cpus * 60 * job.row.limit_min) for job in runs if job.row.limit_min]
     part = sum(used_s for used_s, _ in limited) / max(1, sum(limit_s for _, limit_s in limited))
-    for *earlier, row in of_jobs:
+    for *earlier, row in others:
         if row.state != "CANCELLED" or earlier or row.end_s is None or not (row.start_s is None or _never_ran(row)):
             continue
         counts[NEVER_RAN] -= 1
@@ -312,7 +329,7 @@ def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: 
     cancel_s = None if job.ran else max(0, (row.end_s or submit_s) - submit_s)
     if cancel_s is not None and told and first.eligible_s is None and not after:
         begin_s = cancel_s + 1
-    return job._replace(submit_s=submit_s, bound=Bound(after, begin_s, cancel_s, array if at_once else 0, at_once))
+    return _coming(job, submit_s, Bound(after, begin_s, cancel_s, array if at_once else 0, at_once))
 
 
 def _at_once(tasks: str) -> int:
@@ -352,18 +369,32 @@ def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:
 def _vanished(rows: Iterable[SacctRow], partitions: Sequence[str]) -> int:
     """Return how many tasks have no row: those that the submission asked for, else the gaps below an array's last task."""
     seen: dict[str, list[range]] = {}
-    asked: dict[str, list[range]] = {}
+    asked: dict[str, Sequence[range]] = {}
     for row in rows:
         found = TASKS.fullmatch(row.label)
         if found is None or (partitions and row.partition not in partitions):
             continue
         array, task, waiting = found.groups()
         seen.setdefault(array, []).extend(tasks_in(task or waiting)[0])
-        listed = _RANGE.search(row.command)
-        if listed is not None:
-            with suppress(ValueError):  # what looks like a range there may be an argument of the user's program
-                asked[array] = tasks_in(listed[1])[0]
+        told = _asked(row.command)
+        if told is not None:
+            asked[array] = told
     return sum(_missing(asked.get(array), tasks) for array, tasks in seen.items())
+
+
+@lru_cache(1 << 14)
+def _asked(command: str) -> Sequence[range] | None:
+    """Return the tasks that a submission asks for; None where it does not tell."""
+    listed = _RANGE.search(command)
+    try:
+        return None if listed is None else tasks_in(listed[1])[0]
+    except ValueError:  # what looks like a range there may be an argument of the user's program
+        return None
+
+
+@lru_cache(1 << 14)
+def _throttles(command: str) -> bool:
+    return _AT_ONCE.search(command) is not None
 
 
 def _missing(asked: Sequence[range] | None, seen: Sequence[range]) -> int:
@@ -461,6 +492,10 @@ _KINDS: Final[Sequence[tuple[str, Sequence[_Test]]]] = (
 )  # fmt: skip
 
 
+_ALIKE: Final = 1 << 16  # kinds of rows that are kept
+
+
+@lru_cache(1 << 16)
 def options_of(command: str) -> str:
     """Return the options of a submission, without the script and its arguments: an option has one value at most."""
     kept: list[str] = []
@@ -475,9 +510,18 @@ def unmodelled(jobs: Sequence[LoggedJob], counts: Mapping[str, int], sizes: int)
     """Yield what binds some jobs, and no scenario has; ``sizes``: of nodes. No name of a site's is told."""
     rows = [job.row for job in jobs]
     found = Counter[str]()
+    known: dict[tuple[object, ...], list[str]] = {}  # of rows that are alike in all that is looked at
     for row in rows:
         options = options_of(row.command)
-        found.update(told for told, tests in _KINDS if any(applies(row, options) for applies in tests))
+        alike = (id(row.requested), id(row.allocated), row.memory, row.reservation, row.reason, options)
+        told_of = known.get(alike)
+        if told_of is None:
+            if len(known) >= _ALIKE:
+                known.clear()
+            told_of = [told for told, tests in _KINDS if any(applies(row, options) for applies in tests)]
+            known[alike] = told_of
+        for told in told_of:
+            found[told] += 1
     yield from (f"{found[told]} {told}" for told, _ in _KINDS if told in found)
     for text in TOLD_OF_JOBS:
         if text in counts:

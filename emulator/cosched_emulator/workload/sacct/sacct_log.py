@@ -11,7 +11,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -41,6 +41,7 @@ _GUESSED, _OF_NODES, _UNMODELLED, _OF_SHARING = "guessed: ", "guessed of nodes: 
 _OF_FACTS, _NOT_GIVEN = "facts of the site: ", "; not given: "
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn,exclusive,unpaired,ran_on"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
+_BLOCK: Final = 1 << 12  # rows that are one text until all are known: a million of them alone take twice as much memory
 UNEVEN: Final = (
     "jobs whose cores are not alike on their nodes: as many nodes, and the nearest number of cores that is alike"
 )
@@ -229,21 +230,29 @@ def _layouts(
 ) -> tuple[list[_Layout], Mapping[str, int]]:
     """Return the layout of each job, and counts of those that are not as the dump says."""
     counts: Counter[str] = Counter()
+    known: dict[tuple[int, int, str], tuple[_Layout, str]] = {}  # with what is counted of it
     layouts = []
-    places: dict[str, str] = {}  # by the list of nodes
     for job in jobs:
-        nodes, listed = job.nodes, job.row.node_list
-        if listed not in places:
-            names = () if listed in UNNAMED else expand(listed)
-            places[listed] = ranges_among(numbers, names) if numbers.keys() >= {*names} and names else ""
-        cores = max(nodes, -(-job.cpus // threads_per_core))  # a core is on one node
-        layout = _Layout(*nearest_layout(cores, nodes)) if nodes else _Layout(cores, 0)
-        if sum(number for size, number in machine.items() if size >= layout.per_node) < nodes:
-            layout = _Layout(cores, 0)
-            counts[NO_LAYOUT] += 1
-        counts[UNEVEN] += layout.cores != cores
-        layouts.append(layout._replace(ran_on=places[listed]))
-    return layouts, {text: count for text, count in counts.items() if count}
+        alike = job.nodes, job.cpus, job.row.node_list
+        if alike not in known:
+            known[alike] = _layout(*alike, machine, threads_per_core, numbers)
+        layout, odd = known[alike]
+        counts[odd] += 1
+        layouts.append(layout)
+    return layouts, {text: counts[text] for text in (UNEVEN, NO_LAYOUT) if counts[text]}
+
+
+def _layout(
+    nodes: int, cpus: int, listed: str, machine: Mapping[int, int], threads_per_core: int, numbers: Mapping[str, int]
+) -> tuple[_Layout, str]:
+    """Return a layout, and what is counted of it: empty where it is as the dump says."""
+    names = () if listed in UNNAMED else expand(listed)
+    ran_on = ranges_among(numbers, names) if numbers.keys() >= {*names} and names else ""
+    cores = max(nodes, -(-cpus // threads_per_core))  # a core is on one node
+    layout = _Layout(*nearest_layout(cores, nodes), ran_on) if nodes else _Layout(cores, 0, ran_on)
+    if sum(number for size, number in machine.items() if size >= layout.per_node) < nodes:
+        return _Layout(cores, 0, ran_on), NO_LAYOUT
+    return layout, UNEVEN * (layout.cores != cores)
 
 
 def _write(
@@ -256,9 +265,13 @@ def _write(
     names: _Names,
     site: SiteScenario | None,
 ) -> None:
-    rows = list(_rows(jobs, layouts, names, report, options, site))
-    annotations = [",".join((_COLUMNS, *(COLUMNS if site else ()))), *(text for _, text in rows if text)]
-    parts = {TRACE: [*_header(jobs, report, options), *(row for row, _ in rows)]}
+    rows = _rows(jobs, layouts, names, report, options, site)
+    annotations = [",".join((_COLUMNS, *(COLUMNS if site else ())))]
+    trace = [*_header(jobs, report, options)]
+    while block := [*islice(rows, _BLOCK)]:
+        trace.append("\n".join(row for row, _ in block))
+        annotations += ["\n".join(texts)] if (texts := [text for _, text in block if text]) else []
+    parts = {TRACE: trace}
     if len(annotations) > 1:  # a side file without rows is an error
         parts[ANNOTATIONS] = annotations
     parts[SCENARIO] = [*_scenario(report, options, shape, site, annotated=len(annotations) > 1)]
@@ -427,7 +440,9 @@ def _rows(
     zero_s = jobs[0].submit_s
     anew = TWICE in report.counts or options.anonymous or not all(job.row.number.isdecimal() for job in jobs)
     flags = zip(report.sharing.exclusive, report.sharing.large, strict=True)
-    numbers = {job.row.number: place if anew else int(job.row.number) for place, job in enumerate(jobs, 1)}
+    numbers: Mapping[str, int] = {}  # of jobs that others wait for
+    if site is not None:
+        numbers = {job.row.number: place if anew else int(job.row.number) for place, job in enumerate(jobs, 1)}
     for place, (job, layout) in enumerate(zip(jobs, layouts, strict=True), 1):
         row = job.row
         exclusive, large = next(flags) if job.ran else (False, False)

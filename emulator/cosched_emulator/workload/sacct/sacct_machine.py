@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -78,12 +78,12 @@ class Machine(NamedTuple):
         yield f"jobs held at most {self.peak_cpus} CPUs at one time"
 
 
-def machine_of(rows: Iterable[SacctRow], jobs: Sequence[LoggedJob], partitions: Sequence[str] = ()) -> Machine:
+def machine_of(rows: Sequence[SacctRow], jobs: Sequence[LoggedJob], partitions: Sequence[str] = ()) -> Machine:
     """Return the machine on which the rows of some partitions were held; of all partitions where none is named.
 
     Each of ``jobs`` fits on it. What other partitions held on the same nodes counts for the size of these.
     """
-    stays = _stays(rows, {(job.row.number, job.row.start_s) for job in jobs})
+    stays = _stays(rows, jobs)
     names: dict[str, int] = {}
     nodes_of = {
         text: np.array(sorted({names.setdefault(name, len(names)) for name in expand(text)}), dtype=np.int64)
@@ -113,7 +113,7 @@ def machine_of(rows: Iterable[SacctRow], jobs: Sequence[LoggedJob], partitions: 
         int(((settled > shown_by_jobs) & ours).sum()),
         int(((sizes > settled) & ours).sum()),
         int((shared & ours).sum()),
-        _peak(held.start[held.ours], held.end[held.ours], held.cpus[held.ours]),
+        peak(held.start[held.ours], held.end[held.ours], held.cpus[held.ours]),
         *_whole(jobs, nodes_of, sizes, max(counts, default=1)),
         {name: int(sizes[place]) for name, place in names.items() if ours[place]},
     )
@@ -122,23 +122,43 @@ def machine_of(rows: Iterable[SacctRow], jobs: Sequence[LoggedJob], partitions: 
 # ---------------------------------------------------------------- what held nodes
 
 
-def _stays(rows: Iterable[SacctRow], logged: Collection[tuple[str, int | None]]) -> list[SacctRow]:
+def _stays(rows: Sequence[SacctRow], jobs: Iterable[LoggedJob]) -> list[SacctRow]:
     """Return the rows that held nodes, each run of a job once.
 
     One without an end holds them to the last time of the dump, or to its limit: the end of some jobs is never told.
     """
-    found: dict[tuple[str, int], SacctRow] = {}
+    kept: list[SacctRow] = []
+    doubtful: set[tuple[str, int]] = set()  # they were cancelled while they waited, unless they are logged
     last_s = 0
     for row in rows:
         last_s = max(last_s, row.submit_s, row.start_s or 0, row.end_s or 0)
         if "." in row.label or "." in row.number or row.start_s is None or not row.cpus:
             continue
-        if not (row.node_list not in UNNAMED or row.elapsed_s or (row.number, row.start_s) in logged):
-            continue  # it was cancelled while it waited
-        before = found.get((row.number, row.start_s))
+        if row.node_list in UNNAMED and not row.elapsed_s:
+            doubtful.add((row.number, row.start_s))
+        kept.append(row)
+    if doubtful:
+        doubtful -= {(job.row.number, job.row.start_s or 0) for job in jobs}
+        kept = [
+            row
+            for row in kept
+            if row.node_list not in UNNAMED or row.elapsed_s or (row.number, row.start_s) not in doubtful
+        ]
+    return [row if row.end_s is not None else row._replace(end_s=_latest(row, last_s)) for row in _each_once(kept)]
+
+
+def _each_once(rows: Sequence[SacctRow]) -> Iterable[SacctRow]:
+    """Return the rows without those of a run of a job that a later row tells again, unless that ends earlier."""
+    if len({row.number for row in rows}) == len(rows):
+        return rows
+    twice = Counter(row.number for row in rows)
+    found: dict[object, SacctRow] = {}
+    for place, row in enumerate(rows):
+        run = (row.number, row.start_s) if twice[row.number] > 1 else place
+        before = found.get(run)
         if before is None or (before.end_s or 0) <= (row.end_s or 0):
-            found[row.number, row.start_s] = row
-    return [row if row.end_s is not None else row._replace(end_s=_latest(row, last_s)) for row in found.values()]
+            found[run] = row
+    return found.values()
 
 
 def _latest(row: SacctRow, last_s: int) -> int:
@@ -183,7 +203,7 @@ class _Held(NamedTuple):
         )
 
 
-def _peak(start: _Ints, end: _Ints, amount: _Ints) -> int:
+def peak(start: _Ints, end: _Ints, amount: _Ints) -> int:
     """Return the largest sum at one instant. What ends then has made room for what starts."""
     times = np.concatenate((start, end))
     begins = np.concatenate((np.ones_like(start), np.zeros_like(end)))
@@ -404,7 +424,7 @@ def _filled(
     filled = sizes.copy()
     together = ((own, counted & (of_row == place)) for place, (own, _) in enumerate(groups))
     for nodes, mask in chain(together, [(np.arange(len(sizes)), counted)]):
-        cpus = _peak(held.start[mask], held.end[mask], held.cpus[mask])
+        cpus = peak(held.start[mask], held.end[mask], held.cpus[mask])
         if cpus > filled[nodes].sum():
             most, _ = max(Counter(filled[nodes].tolist()).items(), key=lambda item: item[1])
             far = even[nodes] >= _FAR * most
@@ -431,7 +451,7 @@ def _added(counts: Mapping[int, int], held: _Held, busy: Sequence[tuple[_Ints, _
     level = largest = int(size.max())
     while True:
         below = level // 2
-        needed = _peak(start[size > below], end[size > below], nodes[size > below])
+        needed = peak(start[size > below], end[size > below], nodes[size > below])
         lacking = needed - sum(number for cpus, number in (*counts.items(), *added.items()) if cpus >= level)
         if lacking > 0:
             added[level] = lacking
@@ -440,7 +460,7 @@ def _added(counts: Mapping[int, int], held: _Held, busy: Sequence[tuple[_Ints, _
         level = max(1, below)
     starts, ends = (np.concatenate((own, *(times[side] for times in busy))) for side, own in enumerate((start, end)))
     weights = np.concatenate((nodes, np.ones(len(starts) - len(start), dtype=np.int64)))
-    together = _peak(starts, ends, weights)
+    together = peak(starts, ends, weights)
     lacking = together - sum(counts.values()) - sum(added.values())
     if lacking > 0:
         added[min(largest, min(added, default=largest))] += lacking

@@ -18,10 +18,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob, options_of
+from cosched_emulator.workload.sacct.sacct_machine import peak
 from cosched_plugin.common.sacct_rows import UNNAMED, SacctRow
 from cosched_plugin.common.slurm_notation import amounts, expand
 
@@ -73,30 +75,33 @@ def sharing_of(
 ) -> Sharing:
     """Return what is said of some jobs, ``whole``: which of them had all CPUs of their nodes; ``memory_mb``: of every node."""
     exclusive = _exclusive(jobs, whole, threads_per_core)
-    nodes = _node_memory(jobs) if memory_mb is None else {}
-    defaults = _defaults(jobs)
+    memory = [memory_of(job.row) for job in jobs]
+    nodes = _node_memory(jobs, memory) if memory_mb is None else {}
+    each_mb = [round(own / max(1, job.row.cpus)) for job, own in zip(jobs, memory, strict=True)]
+    defaults = _defaults(jobs, each_mb)
     large, by_default = [], 0
-    for job, alone in zip(jobs, exclusive, strict=True):
+    for job, alone, own, each in zip(jobs, exclusive, memory, each_mb, strict=True):
         row = job.row
         size = memory_mb or min((nodes[kind] for kind in _kinds(row.node_list) if kind in nodes), default=0)
-        much = not alone and 2 * memory_of(row) > size * max(1, job.nodes) > 0
-        default = much and not _MEMORY.search(options_of(row.command)) and _each_mb(row) == defaults.get(row.partition)
+        much = not alone and 2 * own > size * max(1, job.nodes) > 0
+        default = much and not _MEMORY.search(options_of(row.command)) and each == defaults.get(row.partition)
         by_default += default
         large.append(much and not default)
     sizes = {memory_mb} if memory_mb else set(nodes.values())
-    beside = [not (one or other) for one, other in zip(exclusive, large, strict=True)]
-    stays = [
-        Stay(job.submit_s, job.row.start_s or job.submit_s, _end_s(job), job.row.cpus, may)
-        for job, may in zip(jobs, beside, strict=True)
-    ]
-    held = sum((stay.end - stay.start) * stay.size for stay in stays)
-    outside = sum((stay.end - stay.start) * stay.size for stay in stays if not stay.beside)
-    room = room_of(stays)
+    held = outside = 0
+    for job, alone, much in zip(jobs, exclusive, large, strict=True):
+        used = (_end_s(job) - (job.row.start_s or job.submit_s)) * job.row.cpus
+        held += used
+        outside += used * (alone or much)
+    room = room_of(
+        Stay(job.submit_s, job.row.start_s or job.submit_s, _end_s(job), job.row.cpus, not (alone or much))
+        for job, alone, much in zip(jobs, exclusive, large, strict=True)
+    )
     return Sharing(
         exclusive,
         tuple(large),
         by_default,
-        tuple(sorted(sizes)) if any(map(memory_of, (job.row for job in jobs))) else (),
+        tuple(sorted(sizes)) if any(memory) else (),
         memory_mb is not None,
         outside / held if held else 0.0,
         room / held if held else 0.0,
@@ -138,15 +143,11 @@ def memory_of(row: SacctRow) -> int:
     return times * amounts(f"mem={text}")["mem"]
 
 
-def _each_mb(row: SacctRow) -> int:
-    return round(memory_of(row) / max(1, row.cpus))
-
-
-def _defaults(jobs: Iterable[LoggedJob]) -> Mapping[str, int]:
-    """Return the memory for each CPU that more than half of the jobs of a partition have, by partition."""
+def _defaults(jobs: Iterable[LoggedJob], each_mb: Iterable[int]) -> Mapping[str, int]:
+    """Return the memory for each CPU that more than half of the jobs of a partition have, by partition; ``each_mb``: of each job."""
     found: dict[str, Counter[int]] = {}
-    for job in jobs:
-        found.setdefault(job.row.partition, Counter())[_each_mb(job.row)] += 1
+    for job, each in zip(jobs, each_mb, strict=True):
+        found.setdefault(job.row.partition, Counter())[each] += 1
     most = {partition: counts.most_common(1)[0] for partition, counts in found.items()}
     return {partition: each for partition, (each, count) in most.items() if 2 * count > found[partition].total()}
 
@@ -157,28 +158,30 @@ def _kinds(node_list: str) -> frozenset[str]:
     return frozenset([""] if node_list in UNNAMED else _NUMBERED.sub("#", node_list).split(","))
 
 
-def _node_memory(jobs: Sequence[LoggedJob]) -> Mapping[str, int]:
-    """Return the memory of a node by kind: the most of one job, or of all at one time on as many nodes as were held."""
-    by_kind: dict[str, list[LoggedJob]] = {}
-    for job in jobs:
-        kinds = [*_kinds(job.row.node_list)]
+def _node_memory(jobs: Sequence[LoggedJob], memory: Sequence[int]) -> Mapping[str, int]:
+    """Return the memory of a node by kind: the most of one job, or of all at one time on as many nodes as were held.
+
+    ``memory``: of each job.
+    """
+    by_kind: dict[str, list[int]] = {}
+    for place, job in enumerate(jobs):
+        kinds = _kinds(job.row.node_list)
         if len(kinds) == 1:
-            by_kind.setdefault(kinds[0], []).append(job)
-    found = {kind: _most_mb(own) for kind, own in by_kind.items()}
+            by_kind.setdefault(next(iter(kinds)), []).append(place)
+    found = {
+        kind: _most_mb([jobs[place] for place in own], [memory[place] for place in own])
+        for kind, own in by_kind.items()
+    }
     return {kind: size for kind, size in found.items() if size}
 
 
-def _most_mb(jobs: Sequence[LoggedJob]) -> int:
-    each = max(-(-memory_of(job.row) // max(1, job.nodes)) for job in jobs)
+def _most_mb(jobs: Sequence[LoggedJob], memory: Sequence[int]) -> int:
+    each = max(-(-own // max(1, job.nodes)) for job, own in zip(jobs, memory, strict=True))
     lists = {job.row.node_list for job in jobs} - {*UNNAMED}
     nodes = len({name for text in lists for name in expand(text)})
-    changes = [
-        (at, sign * memory_of(job.row)) for job in jobs for at, sign in ((job.row.start_s or 0, 1), (_end_s(job), -1))
-    ]
-    held = most = 0
-    for _, change in sorted(changes):
-        held += change
-        most = max(most, held)
+    start = np.fromiter((job.row.start_s or 0 for job in jobs), np.int64, len(jobs))
+    end = np.fromiter(map(_end_s, jobs), np.int64, len(jobs))
+    most = peak(start, end, np.array(memory, np.int64))
     return max(each, -(-most // nodes)) if nodes else each
 
 
@@ -195,30 +198,30 @@ class Stay(NamedTuple):
     beside: bool  # whether it may be beside others
 
 
-def room_of(stays: Sequence[Stay]) -> int:
+_ENDS: Final = 2  # after 0, it is submitted, and 1, it starts
+_BLOCK: Final = 1 << 16  # events in lists at one time
+
+
+def room_of(stays: Iterable[Stay]) -> int:
     """Return the CPU seconds with room for a second job, in n log n."""
-    events = [
-        event
-        for stay in stays
-        if stay.beside
-        for event in (
-            (stay.submit, 0, stay.size),
-            (stay.start, 0, -stay.size),
-            (stay.start, stay.size, 0),
-            (stay.end, -stay.size, 0),
-        )
-    ]
-    events.sort()
-    waiting = _Sums({stay.size for stay in stays})
+    table = np.fromiter((stay[:4] for stay in stays if stay.beside), "i8,i8,i8,i8")
+    submit, start, end, sizes = (table[name] for name in table.dtype.names or ())
+    times = np.concatenate((submit, start, end))
+    order = np.argsort(times, kind="stable")
+    waiting = _Sums(np.unique(sizes).tolist())
     held = room = before = 0
-    for at, changes in groupby(events, key=lambda event: event[0]):
-        if held:
-            room += (at - before) * min(held, waiting.up_to(held))
-        before = at
-        for _, change, size in changes:
-            held += change
-            if size:
-                waiting.add(abs(size), size)
+    for block in range(0, len(order), _BLOCK):
+        events = order[block : block + _BLOCK]
+        kinds, places = np.divmod(events, len(table))
+        for at, kind, size in zip(times[events].tolist(), kinds.tolist(), sizes[places].tolist(), strict=True):
+            if at > before:
+                room += (at - before) * min(held, waiting.up_to(held)) if held else 0
+                before = at
+            if kind == _ENDS:
+                held -= size
+                continue
+            held += size * kind
+            waiting.add(size, -size if kind else size)
     return room
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.text_formats import read_text
 from cosched_plugin.common.limits import TRES, UNBOUND, Association, Limited, Qos
-from cosched_plugin.common.sacct_dump import Clock
 from cosched_plugin.common.sacct_rows import TIME
+from cosched_plugin.common.sacct_times import Clock
 from cosched_plugin.common.slurm_notation import amounts, expand
 
 COMMANDS: Final = (
