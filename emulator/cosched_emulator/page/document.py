@@ -236,7 +236,7 @@ def _table(table: Table) -> Iterator[str]:
         for place, cell in compress(enumerate(cells, 1), filled[1:]):
             text = escape(cell)
             mark = table.marks.get((line, place))
-            kind = classes[place] if mark is None else f' class="{kinds[place]} {mark}"'
+            kind = classes[place] if mark is None else f' class="{f"{kinds[place]} {mark}".strip()}"'
             kind += f' data-label="{escape(table.headings[place])}"' * table.stacked
             yield f"<td{kind}>{f'<strong>{text}</strong>' if (line, place) in table.strong else text}</td>"
         yield "</tr>\n"
