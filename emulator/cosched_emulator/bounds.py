@@ -12,7 +12,7 @@ import math
 import sys
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from inspect import get_annotations
 from types import ModuleType, SimpleNamespace
@@ -20,13 +20,14 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import KNOWLEDGE
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.topology import MOST_WATTS
 from cosched_hwmodel.units import SECOND_US
 from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.protocol.limits import INT64_MAX
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """Numbers from ``least`` to ``most``, except ``excluded``; NaN is in no range.
 
@@ -48,7 +49,7 @@ class Range:
             raise ConfigurationError(path, self.expected, str(value))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """One of some names."""
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.bounds import annotation_of, changed, marks_in, marks_of
 from cosched_emulator.offered import CONTENTION, NAS_PREFIX
+from cosched_hwmodel.quick_classes import frozen
 
 _WORDS: Final = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen
 class Needs:
     """A setting has an effect only in a scenario where ``met`` holds; elsewhere it has none ``told``, as in "without KEY".
 
@@ -31,8 +32,10 @@ class Needs:
     met: Callable[[Any], bool] = lambda _scenario: True
     refused: bool = False
 
+    __eq__, __hash__ = object.__eq__, object.__hash__  # each is itself alone
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Later:
     """A setting that came when there were studies. A run's record, and so its key, has it where it is not the default.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import TopologyError, suggestion
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.text_formats import read_toml
 from cosched_hwmodel.units import amounts_of
 from cosched_hwmodel.usage import Demand
@@ -43,7 +44,7 @@ class Cache(NamedTuple):
     accesses_ms: int = 0  # accesses that an instance serves in a millisecond; 0: unlimited
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeShape:
     """One kind of node. Rates in MB/s, where 0 means unlimited; memory and swap space in MiB; watts None where they are unknown.
 
@@ -142,7 +143,7 @@ class NodeShape:
         return self.core_of(thread) // self.cores_per_socket
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineShape:
     """Nodes by classes of (count, shape), numbered on from one class to the next; raises TopologyError."""
 

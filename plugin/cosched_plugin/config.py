@@ -15,32 +15,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
 from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
-from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.text_formats import read_toml, toml_of
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.core.engine import Policy, SchedulerCore
-from cosched_plugin.core.state import believed_pairs
-from cosched_plugin.core.trace import TraceSink
-from cosched_plugin.policies.backfilling.recorded import Recorded, Schedule
-from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed, settings_of, suggest
-from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
-from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, plain_table
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import Belief, Welcome
 
+# The core and the parts are imported where they are made: a run in which counting decides asks for the settings alone.
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from cosched_hwmodel.pairs import PairModel
+    from cosched_plugin.core.engine import Policy, SchedulerCore
+    from cosched_plugin.core.trace import TraceSink
+    from cosched_plugin.policies.backfilling.recorded import Recorded, Schedule
+    from cosched_plugin.protocol.messages import Belief, Welcome
+
 ENTRY_POINTS = "cosched.policies"
-RECORDED = f"{Recorded.__module__}:{Recorded.__qualname__}"  # a backfill that no table can describe alone
+RECORDED: Final = "cosched_plugin.policies.backfilling.recorded:Recorded"  # a backfill that no table can describe alone
 MAKING_S = 60.0  # longest time in which the modules of a policy are imported, and it is made for the first time
 Assignments: TypeAlias = Iterable[str] | Mapping[str, Any]  # KEY=VALUE texts, or a table
 
@@ -56,6 +53,8 @@ class PolicyChoice(NamedTuple):
     @property
     def shipped(self) -> bool:
         """Tell whether it is a composition of parts that ship: what others ask for is not known."""
+        from cosched_plugin.policies.composition.catalogue import KINDS  # noqa: PLC0415 - see above
+
         return "order" in self.settings and all(self.settings[kind]["name"] in KINDS[kind] for kind in self.settings)
 
     @property
@@ -70,7 +69,9 @@ class PolicyChoice(NamedTuple):
 
     def with_record(self, schedule: Schedule) -> PolicyChoice:
         """Return the choice with what the record says of each job: start and nodes, as `Recorded` has them."""
-        return self._replace(make=lambda: compose(self.settings, Recorded(schedule)))
+        from cosched_plugin.policies.backfilling.recorded import Recorded  # noqa: PLC0415 - see above
+
+        return self._replace(make=lambda: _composed(self.settings, Recorded(schedule)))
 
     def arguments(self) -> list[str]:
         """Return command-line arguments with which another process makes the same choice."""
@@ -90,16 +91,22 @@ class PolicyChoice(NamedTuple):
 
         ``trace`` takes the records of a decision trace; ``models`` are the contention models that the manager may name.
         """
+        from cosched_plugin.core.engine import SchedulerCore  # noqa: PLC0415 - see above
+
         return SchedulerCore(self.make(), welcome, trace, models)
 
 
 def believed(welcome: Welcome, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
     """Return what a welcome says that is believed of two jobs on a node; None: nothing."""
+    from cosched_plugin.core.state import believed_pairs  # noqa: PLC0415 - see above
+
     return believed_pairs(welcome.belief, models, welcome.nodes)
 
 
 def believed_at(file: str | None, belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
     """Return what a site file says that is believed of two jobs on a node; UsageError names the file and the key."""
+    from cosched_plugin.core.state import believed_pairs  # noqa: PLC0415 - see above
+
     try:
         return believed_pairs(belief, models)
     except RemoteProtocolError as error:  # that of a peer would be another exit code, after which a unit tries again
@@ -118,7 +125,7 @@ def _chosen(policy: str, settings: Mapping[str, Any]) -> PolicyChoice:
     if ":" in policy:
         return _class_choice(policy, _load_class(policy), settings)
     policy = ALIASES.get(policy, policy)
-    if policy in PRESETS or policy in installed(PRESET_GROUP):
+    if policy in PRESETS or policy in _presets_of_others():
         return _composition(policy, _merge({"preset": policy}, settings))
     known = _policies_by_name()
     if policy in known:
@@ -222,8 +229,16 @@ def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:
 
 def _policies_by_name() -> dict[str, EntryPoint | None]:
     """Return every policy that has a name: presets and installed policies."""
-    names = [*PRESETS, *ALIASES, *installed(PRESET_GROUP)]
+    from cosched_plugin.policies.composition.finding import installed  # noqa: PLC0415 - see above
+
+    names = [*PRESETS, *ALIASES, *_presets_of_others()]
     return dict.fromkeys(names) | dict(installed(ENTRY_POINTS))
+
+
+def _presets_of_others() -> Mapping[str, EntryPoint]:
+    from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed  # noqa: PLC0415 - see above
+
+    return installed(PRESET_GROUP)
 
 
 def toml_value(value: object) -> str:
@@ -248,12 +263,24 @@ def _merge(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def _composition(name: str, table: Mapping[str, Any]) -> PolicyChoice:
-    settings = resolve(table)
-    compose(settings)  # fail now, not when a manager calls
-    return PolicyChoice(name, settings, lambda: compose(settings), "easy")  # every part is among the settings
+    settings = plain_table(table)
+    if settings is None:
+        from cosched_plugin.policies.composition.resolved import resolve  # noqa: PLC0415 - see above
+
+        settings = resolve(table)
+        _composed(settings)  # fail now, not when a manager calls
+    return PolicyChoice(name, settings, lambda: _composed(settings), "easy")  # every part is among the settings
+
+
+def _composed(settings: Mapping[str, Any], backfill: Recorded | None = None) -> Policy:
+    from cosched_plugin.policies.composition.composed import compose  # noqa: PLC0415 - see above
+
+    return compose(settings, backfill)
 
 
 def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapping[str, Any]) -> PolicyChoice:
+    from cosched_plugin.policies.composition.finding import settings_of, suggest  # noqa: PLC0415 - see above
+
     known = settings_of(policy_class)
     for key in settings:
         if known is not None and key not in known:
@@ -268,7 +295,7 @@ def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapp
             raise UsageError(f"policy {name}: {type(error).__name__}: {error}") from error
         if not callable(getattr(policy, "decide", None)):
             raise UsageError(f"policy {name}: it has no method decide(view)")
-        return cast(Policy, policy)
+        return cast("Policy", policy)
 
     make()  # a class whose construction fails should fail now, not when a manager calls
     return PolicyChoice(name, dict(settings), make, name)

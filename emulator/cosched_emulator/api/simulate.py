@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
@@ -38,6 +38,7 @@ from cosched_emulator.run.replay import REPLAY, REPLAYS, schedule_of, unbound
 from cosched_emulator.run.run import Finished, run, run_counted, store
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.schema import ClockSection, Scenario
+from cosched_hwmodel.quick_classes import frozen
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, choose_class, from_table
 from cosched_plugin.protocol.messages import NodeClass
@@ -268,7 +269,7 @@ def _outcomes(run: RunLike, classes: LoserClasses | None) -> Outcomes:
     return outcomes(stored.jobs, stored.machine, stored.selection, classes)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Run(Shown):
     """The result of `simulate`: figures, jobs and allocations of a finished run.
 
@@ -282,6 +283,8 @@ class Run(Shown):
     finished: Finished = field(repr=False)
     total_s: float = field(repr=False)  # how long all took, with reading the workload and writing files, in seconds
     trace_at: list[TraceRecord] | Path | None = field(default=None, repr=False)
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # each is itself alone
 
     @property
     def summary(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from cosched_emulator.manager.record import GUEST, PARTNER, ROW, JobRecord, QuantumRecord
 from cosched_emulator.results.ended_jobs import BoolArray, EndedJobs, IntArray, ended_jobs
 from cosched_emulator.workload.jobs_in_columns import Interned
+from cosched_hwmodel.quick_classes import frozen
 
 # Rows of whole numbers, stored by column in blocks: added rows move no others, and the system gets freed memory back at once.
 
@@ -95,7 +96,7 @@ class RowBuffer:
             done += some
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskColumns:
     """One row per time that a job was on disk."""
 
@@ -109,7 +110,7 @@ class DiskColumns:
         return self.job.size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordColumns:
     """One row per job. Times are int64 microseconds; They are 0 if ``started`` or ``ended`` is false."""
 
@@ -135,7 +136,7 @@ class RecordColumns:
         return len(self.state)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StayColumns:
     """One row per run of neighbouring nodes of each stay of each job."""
 
@@ -279,7 +280,7 @@ ROLES = (ROW, PARTNER, GUEST)
 NOT_MEASURED = -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantaColumns:
     """One row per quantum and job; times in microseconds. The first five columns are the same in all rows of a quantum."""
 

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cosched_hwmodel.quick_classes import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Picture:
     """A picture that a notebook shows; ``png`` are the bytes of a file."""
 

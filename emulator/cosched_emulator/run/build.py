@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
 from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
@@ -17,7 +17,6 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.difficult_manager import NO_LAGS
-from cosched_emulator.scenario.hardware import FactsOfJobs, truth_of
 from cosched_emulator.scenario.limits import Binding, named_by_others
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import columns_of
@@ -67,7 +66,7 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     if scenario.time_sharing is not None:
         processes = _process_nodes(prepared, scenario.time_sharing)
     else:
-        model = _contention_model(prepared, FactsOfJobs(jobs, *facts), live=live)
+        model = _contention_model(prepared, jobs, facts, live=live)
         if model is not None:
             composition = composition_named(prepared.hardware.composition)
             cluster = ContendedNodes(Machine(prepared.nodes), model, composition)
@@ -120,7 +119,19 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
     return ProcessNodes(cluster, make, quantum_us, programs.memory_mb, settings.memory_mb)
 
 
-def _contention_model(prepared: Prepared, facts: FactsOfJobs, *, live: bool) -> ContentionModel | None:
+def _contention_model(
+    prepared: Prepared, jobs: Mapping[int, WorkloadJob], facts: Sequence[Mapping[int, Any]], *, live: bool
+) -> ContentionModel | None:
     """Return the model of how jobs slow each other down; None if no job ever runs slower than alone, not even on a slow node."""
-    model = truth_of(prepared.hardware).make(prepared.hardware, facts) if live or prepared.contends else None
+    hardware = prepared.hardware
+    model: ContentionModel | None = None
+    if (live or prepared.contends) and hardware.contention == "bandwidth":
+        from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel  # noqa: PLC0415 - in few runs jobs have demands
+
+        model = BandwidthModel(hardware.resources)
+    elif (live or prepared.contends) and hardware.models is not None:
+        from cosched_emulator.scenario import pair_models  # noqa: PLC0415 - many scenarios name none
+
+        facts_of_jobs = pair_models.FactsOfJobs(jobs, *facts)
+        model = pair_models.contention_of_pairs(hardware.contention, hardware.models, facts_of_jobs)
     return NoContention() if model is None and prepared.faults.slow_nodes else model

@@ -22,7 +22,7 @@ from cosched_emulator.results.ended_jobs import NO_STAYS, UNLIMITED, EndedJobs, 
 from cosched_emulator.run.loop import LAST_US, too_late
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.workload.jobs_in_columns import BLOCK, Column, columns_of
+from cosched_emulator.workload.jobs_in_columns import BLOCK, OF_LOGS, Column, columns_of
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.threads import (
     DEEP,
@@ -39,26 +39,6 @@ from cosched_plugin.protocol.messages import COMPLETED, REJECTED, TIMEOUT, Run
 
 _PRESETS: Final = {"none": "fcfs", "easy": "easy", "sjbf": "sjbf"}  # by backfill
 _ORDERS: Final = ("fcfs", "shortest")
-# Columns of jobs that the loop honours, or that no manager and no such policy looks at.
-_FREE: Final = frozenset(
-    (
-        "id",
-        "submit_us",
-        "processes",
-        "estimate_us",
-        "limit_us",
-        "run_us",
-        "source_id",
-        "user",
-        "name",
-        "queue",
-        "partition",
-        "group",
-        "status",
-        "logged_us",
-        "waited_us",
-    )
-)
 _TOLD: Final = ("limit_us", "name", "user", "source_id", "group", "queue", "partition")  # columns of jobs as they are
 _NEVER: Final = 1 << 62
 _new = tuple.__new__  # a call of the class of a named tuple takes twice as long
@@ -74,7 +54,7 @@ class Rule(NamedTuple):
 def rule_of(choice: PolicyChoice, prepared: Prepared) -> Rule | None:
     """Return the rule of a run in which counting decides; None: it takes the ordinary path."""
     rule = Rule(*[_name_in(choice.settings.get(kind)) for kind in Rule._fields])
-    if rule.order not in _ORDERS or rule.backfill not in _PRESETS or not choice.shipped:
+    if rule.order not in _ORDERS or rule.backfill not in _PRESETS:
         return None
     if choice.settings != {**choose(_PRESETS[rule.backfill]).settings, "order": {"name": rule.order}}:
         return None
@@ -85,7 +65,7 @@ def rule_of(choice: PolicyChoice, prepared: Prepared) -> Rule | None:
     if prepared.power is not None or prepared.licences or prepared.workload.programs is not None:
         return None
     plain_nodes = all(item.threads < DEEP and not item.resources for item in prepared.nodes)
-    return rule if plain_nodes and columns_of(prepared.workload.jobs).usual(_FREE) else None
+    return rule if plain_nodes and columns_of(prepared.workload.jobs).usual(OF_LOGS) else None
 
 
 def _name_in(part: object) -> str:

@@ -11,10 +11,6 @@ from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.machine import of_file
 from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.side_files.annotations import SELF, USAGE
-from cosched_hwmodel.composite.job_profile import to_mapping
-from cosched_hwmodel.composite.node_classes import shape_of
-from cosched_hwmodel.composite.on_node import LIMITED_BY, limits_of
 from cosched_hwmodel.models.by_name import BUILT_IN, OF_PAIRS, make_pairs
 from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.config import PolicyChoice
@@ -61,6 +57,8 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
         return None
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
     jobs = columns_of(prepared.workload.jobs)
+    from cosched_hwmodel.composite.node_classes import shape_of  # noqa: PLC0415 - few runs pair jobs
+
     model = make_pairs(prepared.belief.contention, prepared.belief.parameters)
     if model is not None:
         model = model.on_nodes([shape_of(item) for item in prepared.nodes])
@@ -165,6 +163,8 @@ def idle_annotations(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return which columns of a side file count for nobody; None if there are none."""
     if prepared.scenario.workload.annotations is None:
         return None
+    from cosched_emulator.workload.side_files.annotations import SELF, USAGE  # noqa: PLC0415 - they are loaded with the side file
+
     jobs = columns_of(prepared.workload.jobs)
     columns = [*USAGE] * (jobs.knows(jobs.usage) and not use_counts(choice, prepared))
     columns += [*SELF] * (jobs.knows(jobs.self_slowdown) and not self_counts(choice, prepared))
@@ -176,6 +176,10 @@ def idle_profiles(_choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return which columns of profiles ask for what no node limits; None if there are none."""
     if "composite" not in _models(prepared) or prepared.scenario.clock.mode != "virtual":
         return None
+    from cosched_hwmodel.composite.job_profile import to_mapping  # noqa: PLC0415 - few runs have profiles
+    from cosched_hwmodel.composite.node_classes import shape_of  # noqa: PLC0415 - likewise
+    from cosched_hwmodel.composite.on_node import LIMITED_BY, limits_of  # noqa: PLC0415 - likewise
+
     jobs = columns_of(prepared.workload.jobs)
     limits = {name for item in prepared.nodes for name in limits_of(shape_of(item))}
     given = {
@@ -204,12 +208,7 @@ def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return a warning if the truth is a model of two jobs and more than two may share a node; None otherwise."""
     truth = prepared.hardware
     most = max(item.threads for item in prepared.nodes)
-    if (
-        truth.contention != truth.lomarc.name
-        or not prepared.contends
-        or most <= 2
-        or prepared.scenario.workload.exclusive
-    ):
+    if truth.contention != "lomarc" or not prepared.contends or most <= 2 or prepared.scenario.workload.exclusive:
         return None
     if part_name(choice.settings, "shape") == "nodes" and part_name(choice.settings, "matching") != "group":
         return None  # one job on a node, or a pair

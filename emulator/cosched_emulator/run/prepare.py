@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
-from cosched_emulator.scenario.co_runs import jobs_without_ratios
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
 from cosched_emulator.scenario.limits import NO_RULES, Rules, binds
@@ -21,6 +20,7 @@ from cosched_emulator.scenario.sections import ClusterSection
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Same, check_span, columns_of
 from cosched_hwmodel.energy import NodePower
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import Amounts, Belief, NodeClass
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cosched_emulator.scenario.difficult_manager import Lags, OwnPlan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepared:
     """A scenario that is checked and built. It never changes, so any number of runs can use it, also at the same time."""
 
@@ -79,7 +79,7 @@ def prepare(scenario: Scenario) -> Prepared:
             workload = with_odd_lengths(workload, scenario.time_sharing, scenario.seed)
     workload = _with_warnings(replace(scenario, cluster=described), nodes, workload)
     lags, own, notes = _difficult(scenario, workload)
-    without = jobs_without_ratios(hardware.pairs, workload)
+    without = _without_ratios(hardware, workload)
     count = sum(item.nodes for item in nodes)
     rules, unknown = _rules(scenario, workload, count)
     more = [note for note in (without, unknown) if note is not None]
@@ -102,6 +102,14 @@ def prepare(scenario: Scenario) -> Prepared:
         rules,
         rules != NO_RULES or binds(workload),
     )
+
+
+def _without_ratios(hardware: Hardware, workload: Workload) -> str | None:
+    if hardware.pairs is None:
+        return None
+    from cosched_emulator.scenario.co_runs import jobs_without_ratios  # noqa: PLC0415 - few scenarios have a table
+
+    return jobs_without_ratios(hardware.pairs, workload)
 
 
 def _difficult(scenario: Scenario, workload: Workload) -> tuple[Lags | None, OwnPlan | None, list[str]]:

@@ -15,8 +15,6 @@ from cosched_emulator.results.figures.replay_figures import Schedule
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.limits import NO_RULES, binds
 from cosched_emulator.workload.jobs_in_columns import Same, columns_of
-from cosched_emulator.workload.side_files.annotations import RAN_ON, read_annotations
-from cosched_emulator.workload.side_files.side_file_rows import JobKey
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.threads import nodes_in
 from cosched_plugin.config import RECORDED
@@ -33,6 +31,9 @@ def schedule_of(prepared: Prepared) -> Schedule:
 
     None of a job that was cancelled while it waited. Raises ConfigurationError where no start is recorded.
     """
+    from cosched_emulator.workload.side_files.annotations import RAN_ON, read_annotations  # noqa: PLC0415 - few runs replay
+    from cosched_emulator.workload.side_files.side_file_rows import JobKey  # noqa: PLC0415 - likewise
+
     section, jobs = prepared.scenario.workload, columns_of(prepared.workload.jobs)
     said = {} if section.annotations is None else read_annotations(section.annotations).values[RAN_ON]
     columns = (jobs.id, jobs.source_id, jobs.submit_us, jobs.waited_us, jobs.cancel_us)

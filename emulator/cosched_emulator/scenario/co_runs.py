@@ -51,9 +51,9 @@ def believed_pairs(scenario: Scenario, truth: MeasuredRatios | None) -> Measured
     return _ratios(_with_gaps(noisy, belief.pair_missing, scenario.seed), "belief.pair_missing", belief.pair_method)
 
 
-def jobs_without_ratios(truth: MeasuredRatios | None, workload: Workload) -> str | None:
+def jobs_without_ratios(truth: MeasuredRatios, workload: Workload) -> str | None:
     """Return a note of the jobs that are no application of the truth's table; None if there are none."""
-    if truth is None or not len(workload.jobs):
+    if not len(workload.jobs):
         return None
     jobs, known = columns_of(workload.jobs), frozenset(truth.applications)
     without = sum(name not in known for name in jobs.each(jobs.name))

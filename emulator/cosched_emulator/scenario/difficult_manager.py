@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from cosched_emulator.bounds import SECONDS, Choice, FaultSpan, Share, between
@@ -27,6 +27,7 @@ from cosched_emulator.workload.side_files.side_file_rows import (
     patterns_of,
 )
 from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.units import SECOND_US
 
 LagName: TypeAlias = Literal["submitted_s", "start_s", "ended_s", "extra_s"]
@@ -56,7 +57,7 @@ def _draw_of(name: LagName) -> str:
     return f"{name.removesuffix('_s')}_draw"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ManagerSection:
     """What the manager does that a scheduler does not expect. Without this table it does all at once, and nothing by itself."""
 
@@ -138,7 +139,7 @@ def drawn_us(mean_us: float, draw: str, seed: int, name: str, job_id: int, numbe
     return round(mean_us * (2 * part if draw == "uniform" else -math.log1p(-part)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lags:
     """The lags of a manager, for each job."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from cosched_emulator.bounds import (
@@ -19,11 +18,12 @@ from cosched_emulator.bounds import (
 )
 from cosched_emulator.needs import absent, given
 from cosched_emulator.offered import NODE_FAULTS
+from cosched_hwmodel.quick_classes import frozen
 
 PluginFaultCount: TypeAlias = Annotated[int, between(0, 100_000, "a whole number")]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeFaultsSection:
     """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
 
@@ -34,7 +34,7 @@ class NodeFaultsSection:
     share: Annotated[Share, "share of the nodes that ever fail, drawn"] = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlowFaultsSection:
     """Nodes that are slow for a time, repeatedly, after exponentially distributed times."""
 
@@ -44,7 +44,7 @@ class SlowFaultsSection:
     share: Annotated[Share, "share of the nodes that are ever slow, drawn"] = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FaultEntry:
     """One fault of one node at a given time: it fails, returns, becomes slow or is normal again."""
 
@@ -54,7 +54,7 @@ class FaultEntry:
     slowdown: Annotated[Slowdown | None, "with `slow`, and only there: how many times as long"] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MessageFaultsSection:
     """The faults of messages between manager and scheduler: probabilities, for each message in each direction."""
 
@@ -68,7 +68,7 @@ class MessageFaultsSection:
     ] = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PluginFaultsSection:
     """The faults of the scheduler's process."""
 
@@ -82,7 +82,7 @@ class PluginFaultsSection:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockFault:
     """One jump of the clock of a live manager, forwards or (below 0) backwards."""
 
@@ -94,7 +94,7 @@ class ClockFault:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DiskFault:
     """A time in which the disk of the database is full."""
 
@@ -102,7 +102,7 @@ class DiskFault:
     for_s: Annotated[FaultSpan, "for how long the database cannot grow"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FaultsSection:
     """A fault plan: the planned faults and their times."""
 

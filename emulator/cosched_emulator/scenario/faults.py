@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import NODE_FAULTS
 from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.quick_classes import frozen
 from cosched_plugin.protocol.limits import INT64_MAX
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class DiskFull(NamedTuple):
     until_us: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Faults:
     """A complete, checked fault plan; empty if no faults are planned."""
 

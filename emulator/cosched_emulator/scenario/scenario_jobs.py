@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.sections import WorkloadSection
 from cosched_emulator.workload.beliefs import (
@@ -17,11 +16,8 @@ from cosched_emulator.workload.beliefs import (
     with_self_belief,
     with_usage_belief,
 )
-from cosched_emulator.workload.characteristics import DemandLevels, parse_mix, with_characteristics_of, with_demand
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import Same, columns_of
-from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
-from cosched_emulator.workload.scaling import with_load, with_shaken_runs
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.protocol.messages import DemandTuple
@@ -70,6 +66,10 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
 def _with_load(workload: Workload, scenario: Scenario, cores: int) -> Workload:
     """Return the complete jobs brought to the scenario's load, and then shaken: load and submissions do not depend on shaking."""
     section = scenario.workload
+    if section.load is None and not section.shake:
+        return workload
+    from cosched_emulator.workload.scaling import with_load, with_shaken_runs  # noqa: PLC0415 - as above
+
     if section.load is not None:
         machine = cores or workload.processors
         if machine is None:
@@ -126,7 +126,8 @@ def _nas(section: WorkloadSection, jobs: int, seed: int) -> Workload:
 
 def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
     """Return random jobs of the applications in a table of co-runs."""
-    from cosched_emulator.workload.side_files.applications import (  # noqa: PLC0415 - few scenarios need it
+    from cosched_emulator.scenario.co_runs import co_run_table  # noqa: PLC0415 - few scenarios need it
+    from cosched_emulator.workload.side_files.applications import (  # noqa: PLC0415 - likewise
         ApplicationParameters,
         generate,
     )
@@ -143,7 +144,8 @@ def _named(workload: Workload, scenario: Scenario) -> Workload:
     section = scenario.workload
     if section.applications is None:
         return workload
-    from cosched_emulator.workload.side_files.applications import with_applications  # noqa: PLC0415 - few scenarios need it
+    from cosched_emulator.scenario.co_runs import co_run_table  # noqa: PLC0415 - few scenarios need it
+    from cosched_emulator.workload.side_files.applications import with_applications  # noqa: PLC0415 - likewise
 
     table = co_run_table(section.applications, "workload.applications")
     return with_applications(workload, table, section.application_names, scenario.seed)
@@ -154,6 +156,12 @@ def _with_demand(workload: Workload, scenario: Scenario) -> Workload:
     section = scenario.workload
     if section.mix is None:
         return workload
+    from cosched_emulator.workload.characteristics import (  # noqa: PLC0415 - few workloads have demands
+        DemandLevels,
+        parse_mix,
+        with_demand,
+    )
+
     levels = DemandLevels(
         *(_demand(getattr(section, f"demand_{name}"), f"workload.demand_{name}") for name in DemandLevels._fields)
     )
@@ -170,8 +178,12 @@ def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
     """Return the workload with the jobs' true usage of their nodes, and the scheduler's knowledge of it."""
     section, belief = scenario.workload, scenario.belief
     if section.characteristics is not None:
+        from cosched_emulator.workload.characteristics import with_characteristics_of  # noqa: PLC0415 - likewise
+
         workload = with_characteristics_of(workload, section.characteristics, scenario.seed)
     if section.self_slowdowns is not None:
+        from cosched_emulator.workload.multicore import with_self_slowdowns  # noqa: PLC0415 - likewise
+
         workload = with_self_slowdowns(workload, scenario.seed)
     if section.annotations is not None:
         from cosched_emulator.workload.side_files.annotations import (  # noqa: PLC0415 - few workloads have a side file
@@ -190,6 +202,8 @@ def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> 
     if section.grow:
         if not cores:
             raise ConfigurationError("workload.grow", "a size of the cluster: jobs outgrow the log's machine", "none")
+        from cosched_emulator.workload.multicore import with_grown_sizes  # noqa: PLC0415 - few workloads grow
+
         max_slowdown_ppm = round(section.grow_max_slowdown * WHOLE_PPM)
         cpus_ppm = round(section.grow_max_slowdown_cpus * WHOLE_PPM)
         workload = with_grown_sizes(workload, cores, max_slowdown_ppm, cpus_ppm)

@@ -17,7 +17,7 @@ the keys, `check_bounds` checks the values of all sections, and `rules` checks s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_args
 
@@ -30,6 +30,7 @@ from cosched_emulator.scenario.sections import (
     TruthSection,
     WorkloadSection,
 )
+from cosched_hwmodel.quick_classes import frozen
 
 if TYPE_CHECKING:
     from cosched_emulator.scenario.difficult_manager import ManagerSection
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"{__package__}.{_SELDOM[name]}"), name)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockSection:
     """The kind of time. ``virtual``: from instant to instant, as fast as answers come; ``scaled`` and ``real``: continuous."""
 
@@ -85,7 +86,7 @@ class ClockSection:
     ] = offered.WAIT_S
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MonitoringSection:
     """What the manager measures: the slowdown of co-located jobs, after they have shared nodes for some time."""
 
@@ -100,7 +101,7 @@ class MonitoringSection:
     ] = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreemptionSection:
     """The cost of suspending a job, on its nodes or to disk."""
 
@@ -123,7 +124,7 @@ class PreemptionSection:
     ] = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResultsSection:
     """Which jobs count: all but the first ``warmup`` and the last ``cooldown``."""
 
@@ -133,7 +134,7 @@ class ResultsSection:
     cooldown: Annotated[int, at_least(0), "likewise the last N"] = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptEntry:
     """One change: cancel, hold or release a job; fail or return a node; drain or reserve nodes."""
 
@@ -152,7 +153,7 @@ class ScriptEntry:
     until_s: Annotated[Instant | None, "for these: until when; a drain without it never ends"] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scenario:
     """A whole scenario. Its values are checked when a run of it is prepared."""
 

@@ -9,7 +9,6 @@ it loads them from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 from cosched_emulator import needs, offered
@@ -36,6 +35,7 @@ from cosched_emulator.workload.nas import CLASSES, NAS, NODE_MB, SIZES
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_hwmodel.lomarc import C_SCOPES, CPUS
 from cosched_hwmodel.measured import METHODS
+from cosched_hwmodel.quick_classes import frozen
 
 _USE: Final = needs.given("workload.characteristics", "workload.annotations", users=True)
 _SELF: Final = needs.given("workload.self_slowdowns", "workload.annotations", users=True)
@@ -75,7 +75,7 @@ def _using(parameter: str) -> needs.Needs:
     return needs.programs(*names, *([offered.NAS_PREFIX] * (parameter in offered.OF_NAS_PROGRAMS)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterSection:
     """The machine. ``file`` names a TOML file of ``[[nodes]]``; otherwise all nodes are alike."""
 
@@ -129,7 +129,7 @@ class ClusterSection:
     file: Annotated[str | None, "instead of all other keys: a TOML file of `[[nodes]]`, described in MODEL.md"] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TruthSection:
     """How the hardware behaves."""
 
@@ -189,7 +189,7 @@ class TruthSection:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BeliefSection:
     """What the scheduler knows of the hardware and of jobs: the truth unless set otherwise."""
 
@@ -274,7 +274,7 @@ class BeliefSection:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WorkloadSection:
     """The jobs: a log (``swf``), a model (``lublin``), random NAS programs (``nas``), or ``applications`` of a table of co-runs."""
 

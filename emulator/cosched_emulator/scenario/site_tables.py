@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from cosched_emulator.bounds import AtLeastOne, Choice, DurationAboveZero, between
@@ -11,13 +10,14 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.limits import Partition, Rules, nodes_of
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.limits import UNBOUND, Limit, Limited
 
 EACH: tuple[str, ...] = ("user", "account")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionEntry:
     """A part of the machine with a name, which jobs name; parts may overlap."""
 
@@ -34,7 +34,7 @@ class PartitionEntry:
     default: Annotated[bool, "it is the partition of jobs that name none"] = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccountEntry:
     """An account, and the one above it, whose limits bind its jobs, too."""
 
@@ -42,7 +42,7 @@ class AccountEntry:
     parent: Annotated[str, "the account above it"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitEntry:
     """At most so much at a time, of the jobs that have all the facts given here."""
 

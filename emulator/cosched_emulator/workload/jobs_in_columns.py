@@ -229,6 +229,26 @@ _UNSAID: Final[Mapping[str, Column[Any]]] = {
     "waited_us": Same(-1),
 }
 _NUMBERS: Final = {*_OF_SPEC, *_OF_TRUTH} - _UNSAID.keys()  # columns that all jobs have
+# Columns that fields of a log or a model fill, but for memory.
+OF_LOGS: Final = frozenset(
+    (
+        "id",
+        "submit_us",
+        "processes",
+        "estimate_us",
+        "limit_us",
+        "run_us",
+        "source_id",
+        "user",
+        "name",
+        "queue",
+        "partition",
+        "group",
+        "status",
+        "logged_us",
+        "waited_us",
+    )
+)
 
 
 class Jobs(Sequence[WorkloadJob]):

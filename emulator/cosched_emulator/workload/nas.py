@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -15,6 +14,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers, Same, intern_values, round_up_all_us
 from cosched_hwmodel.draws import uniform, uniforms
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.units import SECOND_US
 
 # The programs of the paper on communication-driven coscheduling (Choi et al. 2004): run times, sizes and memory.
@@ -129,7 +129,7 @@ def kind_of(text: str, processes: int, path: str) -> NasKind:
 # Random workloads of the paper's programs: exponential gaps, and programs, classes and sizes that are equally likely.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NasParameters:
     """Which jobs there are, and how often one comes.
 

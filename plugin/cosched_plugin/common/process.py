@@ -129,7 +129,7 @@ def freeze_heap(*, cycles: bool = False) -> Iterator[None]:
     young, middle, old = gc.get_threshold()
     gc.freeze()
     if young:  # with 0, collections are disabled
-        gc.set_threshold(max(young, YOUNG), middle, old)
+        gc.set_threshold(YOUNG, middle, old)
     try:
         yield
     finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from cosched_emulator.statistics.intervals import (
@@ -23,6 +22,7 @@ from cosched_emulator.statistics.intervals import (
     verdict_above,
     verdict_below,
 )
+from cosched_hwmodel.quick_classes import frozen
 from cosched_terminal.tables import align
 
 Kind = Literal["count", "figure", "seconds", "share", "joules"]
@@ -354,7 +354,7 @@ class PolicyRuns:
         return {seed: value for seed, value in found.items() if value is not None} or None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeedRow:
     """A figure of all columns."""
 

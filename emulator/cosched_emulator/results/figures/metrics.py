@@ -16,7 +16,6 @@ Undefined figures are None. Figures are rounded to six decimals, so times are ex
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -47,6 +46,7 @@ from cosched_emulator.results.record_columns import (
     job_columns,
     stay_columns,
 )
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 
@@ -59,7 +59,7 @@ SUMMARY_FORMAT = 1
 PERCENTILE_RULE: Literal["linear"] = "linear"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Which jobs count: all but the first ``warmup`` and the last ``cooldown`` by (submission, id).
 

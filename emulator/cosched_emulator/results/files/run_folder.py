@@ -50,8 +50,7 @@ from cosched_emulator.results.files.run_files import (
 )
 from cosched_emulator.workload.atomic_file import make_folder
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.side_files.annotations import ANNOTATED, annotation_lines, profile_lines
+from cosched_emulator.workload.jobs_in_columns import OF_LOGS, columns_of
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.text_formats import json_of
@@ -132,10 +131,13 @@ def write_files(
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
     jobs = columns_of(workload.jobs)
-    if any(map(jobs.says, ANNOTATED)):
-        _write_lines(folder / USAGE, annotation_lines(workload))
-    if jobs.knows(jobs.profile):
-        _write_lines(folder / PROFILES, profile_lines(workload))
+    if not jobs.usual(OF_LOGS):
+        from cosched_emulator.workload.side_files import annotations  # noqa: PLC0415 - few workloads have them
+
+        if any(map(jobs.says, annotations.ANNOTATED)):
+            _write_lines(folder / USAGE, annotations.annotation_lines(workload))
+        if jobs.knows(jobs.profile):
+            _write_lines(folder / PROFILES, annotations.profile_lines(workload))
     _write_json(folder / SUMMARY, summary)
     sizes = {name: (folder / name).stat().st_size for name in _SIZED if (folder / name).exists()}
     _write_json(folder / RUN, {**_description(machine, resolved_config, workload, seed, power), "bytes": sizes})

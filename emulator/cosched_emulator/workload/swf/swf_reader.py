@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -32,6 +32,7 @@ from cosched_emulator.workload.swf.swf_table import (
     error_of,
     read_table,
 )
+from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.units import SECOND_US, seconds_text
 
 MissingEstimate = Literal["run", "drop", "refuse"]
@@ -47,7 +48,7 @@ class Rule(NamedTuple):
     off: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SwfOptions:
     """The rules for the known flaws of real logs, in the order in which they apply. Raises `ConfigurationError` for invalid values."""
 
@@ -113,7 +114,7 @@ class SwfOptions:
 _DEFAULTS = SwfOptions()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RepairReport:
     """The numbers of rows that each rule changed or dropped, in the whole file, not only in the window of jobs."""
 

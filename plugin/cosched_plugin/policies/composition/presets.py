@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 Table = Mapping[str, Any]
 
@@ -197,3 +197,21 @@ DEFAULTS: Table = {
     "belief": "given",
     "ledger": "none",
 }
+# Kinds that a full table leaves out where there is no such part: records of runs that are older than the kind stay valid.
+LEFT_OUT: Final = ("pairing", "belief", "ledger")
+
+# Compositions of these parts are known to work, and none has a setting: a run in which counting decides makes none of them.
+_PLAIN: Final = {"order": ("fcfs", "shortest"), "backfill": ("none", "easy", "sjbf"), "shape": ("threads", "nodes")}
+
+
+def plain_table(table: Table) -> dict[str, dict[str, Any]] | None:
+    """Return the full table of a composition of such parts, as `resolved.resolve` would; None: it has others, or names no part."""
+    preset = table.get("preset")
+    base = {} if preset is None else PRESETS[preset].table if isinstance(preset, str) and preset in PRESETS else None
+    if base is None or any(key != "preset" and key not in _PLAIN for key in (*table, *base)):
+        return None
+    names = {**DEFAULTS, **base, **table}
+    if not all(isinstance(names[kind], str) and names[kind] in known for kind, known in _PLAIN.items()):
+        return None
+    full = {kind: {"name": names[kind]} for kind in DEFAULTS if kind not in LEFT_OUT}
+    return {**full, "placement": {"name": DEFAULTS["placement"], "extend_limit": False}}

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from cosched_plugin.api import NONE, Member, Part, UsageError, refusal
 from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED, needs_and_provisions
 from cosched_plugin.policies.composition.finding import entry_named, preset_named, suggest
-from cosched_plugin.policies.composition.presets import DEFAULTS, Table
+from cosched_plugin.policies.composition.presets import DEFAULTS, LEFT_OUT, Table
 
 Resolved = Mapping[str, Mapping[str, Any]]
-# Kinds that a full table leaves out where there is no such part: records of runs that are older than the kind stay valid.
-_LEFT_OUT: Final = ("pairing", "belief", "ledger")
 
 
 def resolve(table: Table) -> dict[str, dict[str, Any]]:
@@ -24,9 +22,7 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
     """
     parts = _merged(table, ())
     resolved = {kind: _resolve_part(kind, parts[kind]) for kind in KINDS}
-    resolved = {
-        kind: part for kind, part in resolved.items() if kind not in _LEFT_OUT or part["name"] != DEFAULTS[kind]
-    }
+    resolved = {kind: part for kind, part in resolved.items() if kind not in LEFT_OUT or part["name"] != DEFAULTS[kind]}
     built: dict[str, Part | None] = {kind: build_part(kind, resolved) for kind in KINDS}
     reason = refusal(_members(resolved, built), _providers)
     if reason is not None:
