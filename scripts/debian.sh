@@ -21,12 +21,14 @@ apt() {
         unavailable "apt-get $1: $(grep -m 1 '^[EW]:' "$work/said" || echo "not done within $seconds s")"
 }
 
-# fetch_packages PACKAGE...: have them, and what they need, below $work/cache/archives.
+# fetch_packages WHAT PACKAGE...: have the packages, and what they need, below $work/cache/archives.
 fetch_packages() {
-    local from keys=/usr/share/keyrings/debian-archive-keyring.gpg signed=""
+    local what=$1 from keys=/usr/share/keyrings/debian-archive-keyring.gpg signed=""
+    shift
     type -P apt-get dpkg-deb unshare >/dev/null || unavailable "it takes apt-get, dpkg-deb and unshare"
     from=$(mirror)
     [[ -n $from ]] || unavailable "apt of this machine names no Debian mirror"
+    say "fetching $what from Debian $suite" >&2
     [[ ! -r $keys ]] || signed="[signed-by=$keys] "
     mkdir -p "$work"/{state/lists/partial,cache/archives/partial,empty} "$root"
     : >"$work/state/status"

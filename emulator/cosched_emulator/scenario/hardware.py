@@ -16,6 +16,7 @@ from cosched_plugin.protocol.messages import Belief, NoteValue
 
 if TYPE_CHECKING:
     from cosched_emulator.scenario.pair_models import PairModels
+    from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
     from cosched_hwmodel.models.measured_pairs import MeasuredRatios
 
 _OF_NODES: Final = frozenset((None, "none", "bandwidth"))  # contention without a model of pairs; None: the truth's
@@ -33,6 +34,12 @@ class Hardware(NamedTuple):
     def pairs(self) -> MeasuredRatios | None:
         """Return the table of measured co-runs, if it is one."""
         return None if self.models is None else self.models.pairs
+
+    @property
+    def lomarc(self) -> LomarcModel:
+        """Return the formula of the LOMARC paper; only for a scenario that names a model of pairs."""
+        assert self.models is not None
+        return self.models.lomarc
 
 
 def build_hardware(scenario: Scenario) -> Hardware:

@@ -104,9 +104,7 @@ def _pairs(records: Sequence[TraceRecord]) -> Iterator[tuple[int, int]]:
 
 def _slowdowns(run: Run, pairs: Sequence[tuple[int, int]]) -> dict[str, float | int]:
     """Return the true slowdowns of the pairs, whatever the scheduler believed."""
-    models = run.prepared.hardware.models
-    assert models is not None
-    model = LomarcPairs(models.lomarc)
+    model = LomarcPairs(run.prepared.hardware.lomarc)
     jobs = {job.id: job for job in run.prepared.workload.jobs}
     both = [(jobs[one], jobs[other]) for one, other in pairs]
     slowdowns = [model.slowdown(one, other) for one, other in both]

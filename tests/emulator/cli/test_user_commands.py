@@ -411,7 +411,7 @@ def test_commands_with_a_real_manager(commands: Commands) -> None:
     rows = json.loads(commands.emulator("queue", "--me", "--json").out)["jobs"]
     assert [(row["array_index"], row["reason"]) for row in rows] == [(1, "JobHeldUser"), (3, "JobHeldUser")]
     none = "no estimates: this manager makes no estimates of starts: serve it with --estimate-starts"
-    held = "".join(f"job 3_{task}: JobHeldUser\n" for task in (1, 3))
+    held = "".join(f"job 3_{task}: JobHeldUser: it is held\n" for task in (1, 3))
     assert commands.emulator("why", "3") == Ran(0, f"{held}{none}\n", "")  # without estimates, the reason of `queue`
     assert none.partition(": ")[2] in assert_one_line(commands.emulator("queue", "--start"), 1)
     assert json.loads(commands.emulator("why", "3", "--json").out)["jobs"][0]["reason"] == "JobHeldUser"
