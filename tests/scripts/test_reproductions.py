@@ -26,7 +26,7 @@ from scripts.papers.lomarc.claims import estimates, settled
 from scripts.papers.lomarc.funnel import shares_of_stages, stages
 from scripts.papers.lomarc.literal import literal_impact
 from scripts.papers.lomarc.measures import CONSTRAINTS, by_class, idle
-from scripts.papers.lomarc.pictures import absolute, relative
+from scripts.papers.lomarc.pictures import absolute
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
 from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
@@ -375,8 +375,6 @@ def test_report_of_lomarc(lomarc_plan: Plan) -> None:
     )
     check_tables(lines)
     assert all(claim.verdict is not None for claim in lomarc_claims(figures))
-    bar = relative(figures, RBR, Where("W1 M1", "L-R"))
-    assert bar == pytest.approx((0.45, 0.0, 0.5))
     hours = absolute(figures, RESPONSE, Where("W1 M1", "L-R"), 1 / 3600)
     assert hours is not None
     assert hours.published == pytest.approx(0.52 * 100 * (1 + 4 + 9) / 3 / 3600)
@@ -428,7 +426,6 @@ def test_report_of_incomplete_results() -> None:
     nothing = Figures([], lomarc.USUAL)
     row = "| C12 | L-R is better than L-U1 in RBR, at all | W1 M1 | the sign | - | - | - | - | - | not run |"
     assert row in lomarc_report(nothing, Size(50, 3))
-    assert relative(nothing, RBR, Where("W1 M1", "L-R")) is None
     check_tables(lomarc_report(nothing, Size(50, 3)))
 
 

@@ -6,21 +6,17 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, RBR, RESPONSE
-from scripts.papers.pictures import POLICIES, Point, bars, legend, point_of, pyplot
+from scripts.papers.pictures import POLICIES, Point, bars, legend, point_of, pyplot, whisker
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
     pictures: Mapping[str, Sequence[Panel]] = {
-        "lomarc": [
-            _headline(figures, RESPONSE, "mean response, relative to PSS"),
-            _headline(figures, RBR, "mean relative bounded response (RBR), relative to PSS"),
-        ],
         "lomarc-response": [_workloads(figures, RESPONSE, "mean response [hours]", 1 / 3600)],
         "lomarc-rbr": [_workloads(figures, RBR, "mean relative bounded response (RBR)", 1.0)],
         "lomarc-efficiency": [
@@ -33,7 +29,8 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
             for figure in ((RESPONSE, "mean response [hours]", 1 / 3600), (RBR, "mean RBR", 1.0))
         ],
     }
-    files = [_panels(folder / f"{name}.png", panels) for name, panels in pictures.items()]
+    files = [_front(folder / "lomarc.png", figures)]
+    files += [_panels(folder / f"{name}.png", panels) for name, panels in pictures.items()]
     return [file for file in files if file is not None]
 
 
@@ -43,7 +40,6 @@ class Panel(NamedTuple):
     title: str
     groups: Sequence[str]
     bars: Mapping[str, Sequence[Point | None]]  # by scheduler, in the order of the groups
-    line: float | None = None
 
 
 def absolute(figures: Figures, key: str, where: Where, factor: float) -> Point | None:
@@ -59,19 +55,34 @@ def absolute(figures: Figures, key: str, where: Where, factor: float) -> Point |
     return point_of(scaled, statistics.fmean(base) * factor * (1 + change / 100))
 
 
-def relative(figures: Figures, key: str, where: Where) -> Point | None:
-    """Return a figure relative to PSS under the same jobs, with the larger half of its interval, which is not symmetric."""
-    found = figures.ratio(key, where, Where(where.workload, "PSS"))
-    if found is None:
+# The front page's names of PSS and L-R.
+FRONT: Final = {"PSS": "each job has its nodes alone", "L-R": "two jobs may share a node"}
+
+
+def _front(file: Path, figures: Figures) -> Path | None:
+    """Draw what sharing does to the mean response at three loads, without a name that a newcomer does not know."""
+    rows = {
+        text: [absolute(figures, RESPONSE, Where(workload, name), 1 / 3600) for workload in ex.M1]
+        for name, text in FRONT.items()
+    }
+    if not all(point for row in rows.values() for point in row):
         return None
-    change = AGAINST_PSS.get(key, {}).get(where.workload, {}).get(where.policy)
-    half = max(found.high - found.mean, found.mean - found.low) if found.exists else math.nan
-    return Point(found.mean, half, None if change is None else 1 + change / 100)
-
-
-def _headline(figures: Figures, key: str, title: str) -> Panel:
-    shown = ("L-FM", "L-U1", "L-R")
-    return _panel(title, shown, ex.M1, lambda w, s: relative(figures, key, Where(w, s)), 1.0)
+    loads = [figures.mean("offered_load", Where(workload, "PSS")) for workload in ex.M1]
+    changes = [figures.change(RESPONSE, Where(workload, "L-R"), Where(workload, "PSS")) for workload in ex.M1]
+    figure, axis = pyplot().subplots(figsize=(8.5, 3.2), layout="constrained")
+    plain = {text: [point and point._replace(published=None) for point in row] for text, row in rows.items()}
+    bars(axis, plain, {text: POLICIES[name] for name, text in FRONT.items()}, published=False)
+    for group, (point, change) in enumerate(zip(plain[FRONT["L-R"]], changes, strict=True)):
+        if point is not None and change is not None:
+            top = point.mean + whisker(point)
+            axis.annotate(f"{change.mean:.0f} %", (group + 0.21, top), (0, 3), textcoords="offset points", ha="center")
+    axis.set_xticks(range(len(loads)), [f"load {load.mean:.2f}" for load in loads if load is not None])
+    axis.set_ylabel("from submission to end, mean [hours]", fontsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+    legend(figure, axis)
+    figure.savefig(file, dpi=110)
+    pyplot().close(figure)
+    return file
 
 
 def _workloads(figures: Figures, key: str, title: str, factor: float) -> Panel:
@@ -92,9 +103,8 @@ def _panel(
     schedulers: Sequence[str],
     groups: Sequence[str],
     bar: Callable[[str, str], Point | None],
-    line: float | None = None,
 ) -> Panel:
-    return Panel(title, groups, {name: [bar(group, name) for group in groups] for name in schedulers}, line)
+    return Panel(title, groups, {name: [bar(group, name) for group in groups] for name in schedulers})
 
 
 def _panels(file: Path, panels: Sequence[Panel]) -> Path | None:
@@ -108,8 +118,6 @@ def _panels(file: Path, panels: Sequence[Panel]) -> Path | None:
     )
     for axis, panel in zip(axes.flat, panels, strict=True):
         bars(axis, panel.bars, POLICIES)
-        if panel.line is not None:
-            axis.axhline(panel.line, color="#888888", linewidth=0.6)
         axis.set_xticks(range(len(panel.groups)), panel.groups)
         axis.set_ylabel(panel.title, fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
