@@ -1,6 +1,7 @@
-"""Runs in which counting decides: FCFS, EASY and SJBF, or shortest first, on any threads, where nothing but jobs happens.
+"""Runs in which counting decides: FCFS, EASY and SJBF, or shortest first, where nothing but jobs happens.
 
 Manager and scheduler then exchange nothing that is not known beforehand, so one loop does the work of both, with the same records.
+It counts hardware threads, or nodes where each is one job's alone.
 `rule_of` tells which runs these are: it names what the loop honours, and all else takes the ordinary path.
 """
 
@@ -21,8 +22,9 @@ from cosched_emulator.manager.record import JobRecord, Stay
 from cosched_emulator.results.ended_jobs import NO_STAYS, UNLIMITED, EndedJobs, IntArray, StayRows
 from cosched_emulator.run.loop import LAST_US, too_late
 from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.scenario.machine import cores_of
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.workload.jobs_in_columns import BLOCK, OF_LOGS, Column, columns_of
+from cosched_emulator.workload.jobs_in_columns import BLOCK, OF_LOGS, Column, Numbers, columns_of
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.threads import (
     DEEP,
@@ -39,24 +41,27 @@ from cosched_plugin.protocol.messages import COMPLETED, REJECTED, TIMEOUT, Run
 
 _PRESETS: Final = {"none": "fcfs", "easy": "easy", "sjbf": "sjbf"}  # by backfill
 _ORDERS: Final = ("fcfs", "shortest")
+_SHAPES: Final = ("threads", "nodes")
 _TOLD: Final = ("limit_us", "name", "user", "source_id", "group", "queue", "partition")  # columns of jobs as they are
 _NEVER: Final = 1 << 62
 _new = tuple.__new__  # a call of the class of a named tuple takes twice as long
 
 
 class Rule(NamedTuple):
-    """Who starts next."""
+    """Who starts next, and on what."""
 
     order: str
     backfill: str
+    shape: str
 
 
 def rule_of(choice: PolicyChoice, prepared: Prepared) -> Rule | None:
     """Return the rule of a run in which counting decides; None: it takes the ordinary path."""
     rule = Rule(*[_name_in(choice.settings.get(kind)) for kind in Rule._fields])
-    if rule.order not in _ORDERS or rule.backfill not in _PRESETS:
+    if rule.order not in _ORDERS or rule.backfill not in _PRESETS or rule.shape not in _SHAPES:
         return None
-    if choice.settings != {**choose(_PRESETS[rule.backfill]).settings, "order": {"name": rule.order}}:
+    changed = {"order": {"name": rule.order}, "shape": {"name": rule.shape}}
+    if choice.settings != {**choose(_PRESETS[rule.backfill]).settings, **changed}:
         return None
     given = prepared.scenario
     plain = Scenario(given.seed, given.cluster, workload=given.workload, results=given.results, policy=given.policy)
@@ -64,8 +69,14 @@ def rule_of(choice: PolicyChoice, prepared: Prepared) -> Rule | None:
         return None
     if prepared.power is not None or prepared.licences or prepared.workload.programs is not None:
         return None
-    plain_nodes = all(item.threads < DEEP and not item.resources for item in prepared.nodes)
-    return rule if plain_nodes and columns_of(prepared.workload.jobs).usual(OF_LOGS) else None
+    nodes, jobs = prepared.nodes, columns_of(prepared.workload.jobs)
+    if any(item.resources for item in nodes) or not jobs.usual(OF_LOGS):
+        return None
+    if rule.shape == "threads":
+        return rule if all(item.threads < DEEP for item in nodes) else None
+    # A job that second threads alone would hold: the scheduler refuses it, in its turn.
+    between = (jobs.processes.array > cores_of(nodes)) & (jobs.processes.array <= threads_of(prepared))
+    return rule if len(nodes) == 1 and not between.any() else None
 
 
 def _name_in(part: object) -> str:
@@ -94,13 +105,14 @@ class End(NamedTuple):
     id: int
     start_us: int
     release_us: int  # when it was expected to end
-    processes: int
-    threads: Layers  # that it held
+    units: int  # hardware threads that it held, or nodes where each is one job's alone
+    held: Layers  # these
     runs: tuple[Run, ...]  # the same; empty: it was refused
 
 
-_Waiting: TypeAlias = tuple[int, int, int, int, int, int | None]  # id, submission, processes, estimate, run time, limit
-_NONE: Final = (0, _NEVER, 0, 0, 0, None)
+# id, submission, units, estimate, run time, limit, processes
+_Waiting: TypeAlias = tuple[int, int, int, int, int, int | None, int]
+_NONE: Final = (0, _NEVER, 0, 0, 0, None, 0)
 
 
 class CountedRun:
@@ -116,16 +128,18 @@ class CountedRun:
         """``ended`` is told of every job as it ends; ``progress`` is called with the number of jobs that have ended."""
         self.batches = 0  # that a scheduler would have answered
         self._jobs = columns_of(prepared.workload.jobs)
-        self._threads = self._count = threads_of(prepared)  # all, and free ones
-        self._free: Any = _all_of(prepared)  # Layers: a call of NodeSet takes as long as what it checks
+        self._cores = prepared.nodes[0].cores if rule.shape == "nodes" else 0  # of a node that is one job's alone
+        # Layers: a call of NodeSet takes as long as what it checks
+        self._free: Any = ((1 << prepared.nodes[0].nodes) - 1,) if self._cores else _all_of(prepared)
         self._depth = len(self._free)
+        self._units = self._count = sum(map(int.bit_count, self._free))  # all, and free ones
         self._backfills, self._by_estimate = rule.backfill != "none", rule.order == "shortest"
         self._shortest = self._by_estimate or rule.backfill == "sjbf"  # the first to overtake
         self._ended = ended
         self._progress = progress
         self._queue = _Queue(indexed=self._backfills, by_estimate=self._by_estimate)
         self._ends: list[End] = []  # a heap of running jobs
-        self._releases: list[tuple[int, int, int]] = []  # (expected end, id, nodes) of running jobs, sorted
+        self._releases: list[tuple[int, int, int]] = []  # (expected end, id, units) of running jobs, sorted
         self._head: _Waiting | None = (
             None  # the first job, which waits; it and the next two hold until a running job ends
         )
@@ -134,7 +148,7 @@ class CountedRun:
     # At an instant ends come first, by id, then submissions; a job that takes no time ends in the next batch of its instant.
     def run(self) -> None:
         """Run to the end of all jobs."""
-        ends, releases, threads, coming_jobs = self._ends, self._releases, self._threads, self._coming()
+        ends, releases, every, coming_jobs = self._ends, self._releases, self._units, self._coming()
         backfills, told, progress, decide = self._backfills, self._ended, self._progress, self._decide
         coming = next(coming_jobs, _NONE)
         over, deep = 0, self._depth
@@ -149,17 +163,17 @@ class CountedRun:
             gone = 0
             while ends and ends[0][0] <= now_us:
                 end = heappop(ends)
-                _, job_id, _, release_us, processes, held, _ = end
+                _, job_id, _, release_us, units, held, _ = end
                 gone += 1
                 free = self._free
                 self._free = (free[0] | held[0],) if deep == 1 else union(free, held)
-                self._count += processes
+                self._count += units
                 if backfills:
                     del releases[bisect_left(releases, (release_us, job_id))]
                 told(end)
             new: list[_Waiting] = []
             while coming[1] <= now_us:
-                if coming[2] > threads:
+                if coming[2] > every:
                     told(_new(End, (now_us, coming[0], 0, 0, coming[2], (), ())))
                 else:
                     new.append(coming)
@@ -174,7 +188,8 @@ class CountedRun:
     def _coming(self) -> Iterator[_Waiting]:
         """Yield the jobs in order of submission."""
         jobs, rows = self._jobs, len(self._jobs)
-        columns = (jobs.id, jobs.submit_us, jobs.processes, jobs.estimate_us, jobs.run_us, jobs.limit_us)
+        units = Numbers(-(-jobs.processes.array // self._cores)) if self._cores > 1 else jobs.processes
+        columns = (jobs.id, jobs.submit_us, units, jobs.estimate_us, jobs.run_us, jobs.limit_us, jobs.processes)
         spans = ((first, min(first + BLOCK, rows)) for first in range(0, rows, BLOCK))
         return chain.from_iterable(
             zip(*[column.values(first, last) for column in columns], strict=False) for first, last in spans
@@ -223,51 +238,53 @@ class CountedRun:
                         queue.leave(queue.jobs[job_id])
 
     def _start(self, job: _Waiting, now_us: int) -> None:
-        job_id, _, processes, estimate_us, run_us, limit_us = job
+        job_id, _, units, estimate_us, run_us, limit_us, processes = job
         free, depth = self._free, self._depth
         held: Layers
         if depth == 1:
-            runs = lowest_nodes(processes, free[0])
+            runs = lowest_nodes(units, free[0])
             assert runs is not None
             held = (nodes_of(runs),)
             self._free = (free[0] ^ held[0],)
+            if self._cores > 1:
+                runs = _on_cores(runs, processes, self._cores)
         else:
-            runs = lowest_of_layers(processes, free)
+            runs = lowest_of_layers(units, free)
             held = layers_of(runs, depth)
             self._free = minus(free, held)
-        self._count -= processes
+        self._count -= units
         release_us = now_us + estimate_us
         if self._backfills:
-            insort(self._releases, (release_us, job_id, processes))
+            insort(self._releases, (release_us, job_id, units))
         end_us = now_us + (run_us if limit_us is None or run_us <= limit_us else limit_us)
-        heappush(self._ends, _new(End, (end_us, job_id, now_us, release_us, processes, held, runs)))
+        heappush(self._ends, _new(End, (end_us, job_id, now_us, release_us, units, held, runs)))
 
-    def _shadow(self, nodes: int, now_us: int) -> tuple[int, int]:
-        """Return when the first job is expected to start, and how many nodes it leaves then."""
-        missing = nodes - self._count
+    def _shadow(self, units: int, now_us: int) -> tuple[int, int]:
+        """Return when the first job is expected to start, and how many units it leaves then."""
+        missing = units - self._count
         shadow_us = now_us + 1  # the end of all jobs that are overdue
-        for expected_us, _, processes in self._releases:
+        for expected_us, _, freed in self._releases:
             if expected_us > shadow_us:
                 if missing <= 0:
                     break
                 shadow_us = expected_us
-            missing -= processes
+            missing -= freed
         return shadow_us, -missing
 
     def _overtake(self, found: list[_Waiting], now_us: int) -> list[int]:
-        """Start the jobs in ``found`` that leave the first job its start and its nodes, and return which."""
+        """Start the jobs in ``found`` that leave the first job its start and its units, and return which."""
         if self._shortest:
             found.sort(key=itemgetter(3))
         longest_us = self._shadow_us - now_us
         started = []
         for job in found:
-            processes = job[2]
-            if processes > self._count:
+            units = job[2]
+            if units > self._count:
                 continue
             if job[3] > longest_us:
-                if processes > self._extra:
+                if units > self._extra:
                     continue
-                self._extra -= processes
+                self._extra -= units
             self._start(job, now_us)
             started.append(job[0])
             if not self._count:
@@ -275,8 +292,21 @@ class CountedRun:
         return started
 
 
+def _on_cores(nodes: Iterable[Run], processes: int, cores: int) -> tuple[Run, ...]:
+    """Return the first hardware threads of the cores of whole nodes; the last node may have fewer processes than cores."""
+    runs: list[Run] = []
+    for first, count, _, _ in nodes:
+        full = min(count, processes // cores)
+        if full:
+            runs.append(_new(Run, (first, full, (1 << cores) - 1, cores)))
+            processes -= full * cores
+        if full < count:
+            runs.append(_new(Run, (first + full, 1, (1 << processes) - 1, processes)))
+    return tuple(runs)
+
+
 class _Queue:
-    """The pending jobs, in order and by size: refused jobs need more nodes than are free, or more time, and are not looked at."""
+    """The pending jobs, in order and by size: refused jobs need more units than are free, or more time, and are not looked at."""
 
     def __init__(self, *, indexed: bool, by_estimate: bool) -> None:
         self.jobs: dict[int, _Waiting] = {}
@@ -289,29 +319,29 @@ class _Queue:
     def enter(self, jobs: Iterable[_Waiting]) -> None:
         """Add jobs at the end."""
         for job in jobs:
-            job_id, _, processes, estimate_us, _, _ = job
+            job_id, _, units, estimate_us, _, _, _ = job
             self.jobs[job_id] = job
             if self._shortest is None:
                 self._order.append(job_id)
             else:
                 heappush(self._shortest, (estimate_us, job_id))
             if self._indexed:
-                alike = self._by_size.get(processes)
+                alike = self._by_size.get(units)
                 if alike:
                     insort(alike, (estimate_us, job_id))
                 else:
-                    self._by_size[processes] = [(estimate_us, job_id)]
-                    insort(self._sizes, processes)
+                    self._by_size[units] = [(estimate_us, job_id)]
+                    insort(self._sizes, units)
 
     def leave(self, job: _Waiting) -> None:
         """Remove a job."""
-        job_id, _, processes, estimate_us, _, _ = job
+        job_id, _, units, estimate_us, _, _, _ = job
         del self.jobs[job_id]
         if self._indexed:
-            alike = self._by_size[processes]
+            alike = self._by_size[units]
             if len(alike) == 1:
                 alike.clear()
-                self._sizes.remove(processes)
+                self._sizes.remove(units)
             else:
                 del alike[bisect_left(alike, (estimate_us, job_id))]
 
@@ -330,12 +360,12 @@ class _Queue:
             order.popleft()
         return None
 
-    def fitting(self, nodes: int, extra: int, longest_us: int) -> list[_Waiting]:
-        """Return, in order, the jobs of at most so many nodes that take at most ``extra`` of them, or at most so long."""
+    def fitting(self, units: int, extra: int, longest_us: int) -> list[_Waiting]:
+        """Return, in order, the jobs of at most so many units that take at most ``extra`` of them, or at most so long."""
         found: list[tuple[int, int]] = []
         by_size, bound = self._by_size, (longest_us, _NEVER)
         for size in self._sizes:
-            if size > nodes:
+            if size > units:
                 break
             alike = by_size[size]
             if size <= extra:
@@ -354,15 +384,15 @@ class CountedJobs:
         self._jobs = jobs = columns_of(prepared.workload.jobs)
         self._threads = threads_of(prepared)
         self._deep = any(item.threads > 1 for item in prepared.nodes)
-        self._times = [column.array for column in (jobs.submit_us, jobs.estimate_us, jobs.run_us)]
+        self._known = [column.array for column in (jobs.processes, jobs.submit_us, jobs.estimate_us, jobs.run_us)]
 
     def columns(self, ends: list[End]) -> EndedJobs:
         """Return the jobs that have ended so."""
         count = len(ends)
-        end_us, job_id, start_us, _, processes, _, runs = zip(*ends, strict=True) if ends else [()] * 7
-        ids, asked, ended_us = (np.array(column, dtype=np.int64) for column in (job_id, processes, end_us))
+        end_us, job_id, start_us, _, _, _, runs = zip(*ends, strict=True) if ends else [()] * 7
+        ids, ended_us = (np.array(column, dtype=np.int64) for column in (job_id, end_us))
         rows = ids - 1
-        submit_us, estimate_us, run_us = [column[rows] for column in self._times]
+        asked, submit_us, estimate_us, run_us = [column[rows] for column in self._known]
         told = {name: list(self._told(name, rows)) for name in _TOLD}
         limit_us = np.array([UNLIMITED if each is None else each for each in told.pop("limit_us")], dtype=np.int64)
         started = asked <= self._threads
@@ -416,7 +446,7 @@ class CountedJobs:
 
     def _refused(self, end: End) -> JobRecord:
         job = self._jobs[end.id - 1]
-        why = f"{end.processes} processes wanted, the machine holds {self._threads} of this kind"
+        why = f"{job.spec.processes} processes wanted, the machine holds {self._threads} of this kind"
         return JobRecord(job, REJECTED, end.end_us, (), 0, job.spec.estimate_us, job.spec.limit_us, why)
 
     def _told(self, name: str, rows: IntArray) -> Iterable[Any]:

@@ -78,8 +78,22 @@ def test_it_does_so_on_nodes_of_several_kinds(tmp_path: Path) -> None:
     _same_files(tmp_path, prepared, "easy", "fcfs")
 
 
-def _same_files(tmp_path: Path, prepared: Prepared, policy: str, order: str) -> None:
-    settings = {"order": order}
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("seed", range(20))
+def test_it_does_so_on_whole_nodes(tmp_path: Path, policy: str, order: str, seed: int) -> None:
+    _same_files(tmp_path, _random(seed, most_cores=(1, 8, 24)[seed % 3]), policy, order, "nodes")
+
+
+@pytest.mark.parametrize("preset", ["1x1x2", "1x2x2", "2x8x2"])
+def test_it_does_so_on_whole_nodes_with_second_threads(tmp_path: Path, preset: str) -> None:
+    cluster = {"nodes": 12, "preset": preset}
+    prepared = prepare({"workload": {"lublin": 80, "load": 1.1}, "cluster": cluster})
+    _same_files(tmp_path, prepared, "easy", "fcfs", "nodes")
+
+
+def _same_files(tmp_path: Path, prepared: Prepared, policy: str, order: str, shape: str = "threads") -> None:
+    settings = {"order": order, "shape": shape}
     assert rule_of(choose(policy, settings), prepared) is not None
     told: dict[str, list[tuple[int, int]]] = {"one": [], "two": []}
     batches = []
@@ -116,7 +130,6 @@ def test_records_are_the_same() -> None:
         ({}, "easy", {"backfill.depth": 5}),
         ({}, "easy", {"placement.extend_limit": True}),
         ({}, "easy", {"order": "widest"}),
-        ({}, "easy", {"shape": "nodes"}),
         ({}, "easy", {"budget": "counted"}),
         ({"cluster": {"nodes": 16, "cores": 16}}, "easy", ()),
         ({"script": [{"at_s": 1.0, "do": "cancel", "job": 1}]}, "easy", ()),
