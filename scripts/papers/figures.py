@@ -11,11 +11,6 @@ from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.study_result import OF_SERIES, SeedRows
 
 
-def sections(figures: Figures, parts: Mapping[str, Callable[[Figures], list[str]]]) -> list[str]:
-    """Return the lines of a page's sections, ``parts`` by their titles; one without runs is left out."""
-    return [line for title, part in parts.items() if (found := part(figures)) for line in (f"## {title}", "", *found)]
-
-
 class Where(NamedTuple):
     """The cells of a study that differ in the seed alone; None: the usual value."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.pages import Columns, Section, heads, joined, means, table
 from scripts.tables import number, table_head, table_row
 
 from cosched_emulator.statistics.weighted import CLASS_NAMES
 
-# By column of the study: heading, and what a value is multiplied by.
-COLUMNS: Final = {
+COLUMNS: Final[Columns] = {
     "harm_h1": ("H1 %", 100.0),
     "harm_hshk": ("Hshk %", 100.0),
     "harm_hshk_floor": ("floor %", 100.0),
@@ -21,36 +21,34 @@ COLUMNS: Final = {
 OF_CLASS: Final = ("h1", "hshk", "hshk_floor")
 
 
-def harm_tables(
-    figures: Figures,
+def harm(
     baseline: str,
-    cells: Sequence[Where],
+    cells: Iterable[Where],
     classes: Sequence[Where],
     runs: str = "ten",
     shaken: str = "nine",
-) -> list[str]:
+    text: Sequence[str] = (),
+) -> Section:
     """Return what H1, Hshk and floor are, a row for each cell that is compared, and a table by class of jobs for some.
 
     ``runs``: of the baseline, with those that are ``shaken``.
     """
-    lines = [
+    told = (
         f"A job is later if its response is above 1.05 x that under {baseline} + 60 s. *H1*: share of the jobs that are later than"
         f" under {baseline}; most of it is reshuffling, which any change of a schedule causes. *Hshk*: share of the jobs that are"
         f" later than in every one of {runs} runs of {baseline}, {shaken} of them with run times shaken by ± 2 %. *Floor*: what Hshk is"
-        f" of {baseline} itself against the others, by chance alone. Only what Hshk has above its floor is harm.",
-        "",
-        *table_head(("", "", "seeds"), [title for title, _ in COLUMNS.values()]),
-    ]
-    for where in cells:
-        if figures.mean("harm_h1", where) is not None:
-            found = [interval_text(figures.mean(name, where), factor=factor) for name, (_, factor) in COLUMNS.items()]
-            lines.append(table_row((where.workload, where.policy, str(len(figures.values("harm_h1", where)))), found))
-    rows = [row for where in classes for row in _of_classes(figures, where)]
-    if rows:
+        f" of {baseline} itself against the others, by chance alone. Only what Hshk has above its floor is harm."
+    )
+    rows = [((where.workload, where.policy), means(COLUMNS, where)) for where in cells]
+    whole = table(("", ""), heads(COLUMNS), rows, [*text, told, ""])
+
+    def by_class(figures: Figures) -> list[str]:
+        found = [row for where in classes for row in _of_classes(figures, where)]
         head = table_head(("", "", "class of jobs"), ["jobs", "H1 %", "Hshk %", "floor %"])
-        text = "By class: short, medium, long by estimate (600 s, 10,800 s), wide above a quarter of the machine."
-        lines += ["", text, "", *head, *rows]
-    return [*lines, ""]
+        kinds = "By class: short, medium, long by estimate (600 s, 10,800 s), wide above a quarter of the machine."
+        return [kinds, "", *head, *found, ""] if found else []
+
+    return joined(whole, by_class)
 
 
 def _of_classes(figures: Figures, where: Where) -> list[str]:

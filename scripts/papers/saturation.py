@@ -9,12 +9,12 @@ test of `cosched_emulator.statistics.saturation`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from scripts.papers.claims import Band
 from scripts.papers.figures import Figures, Where, interval_text
-from scripts.papers.means import place
+from scripts.papers.pages import Section, place
 from scripts.tables import NOTHING, table_head, table_row
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, change_of, difference_of
@@ -48,26 +48,31 @@ def growth(figures: Figures, where: Where, queue: Queue = WORK) -> tuple[Interva
     return difference_of(second, {seed: GROWS * value for seed, value in first.items()}), Band.above(0.0)
 
 
-def saturation_table(figures: Figures, cells: Sequence[Where], queue: Queue = WORK) -> list[str]:
+def saturation(cells: Iterable[Where], queue: Queue = WORK) -> Section:
     """Return the table, a row for each cell that has run; empty where none has."""
-    rows = []
-    for where in cells:
-        found, band = growth(figures, where, queue)
-        if found is None:
-            continue
-        series = figures.series(where)
-        tests = Counter(str(row[queue.test]) for row in (series.rows if series else ()) if row.get(queue.test))
-        halves = [interval_text(figures.mean(name, where)) for name in (queue.first, queue.second)]
-        ratio = interval_text(found) if band.low == GROWS else NOTHING
-        by_run = ", ".join(f"{count} {word}" for word, count in tests.items()) or NOTHING
-        labels = (where.workload, place(where), str(found.n))
-        rows.append(table_row(labels, [*halves, ratio, WORDS[band.verdict(found)], by_run]))
-    if not rows:
-        return []
-    head = table_head(("", "", "seeds"), ["first half", "second half", "second / first", "queue", "saturated, by run"])
+    cells = [*cells]
     text = (
         f"Mean queue ({queue.unit}) in the first and the second half of the time between first and last submission. It grows where"
         f" second / first is above {GROWS:g} at every value of the interval: then there is no steady state, and means depend on the"
         " number of jobs. *By run*: the test of `cosched_emulator.statistics.saturation`, which needs at least four days."
     )
-    return [text, "", *head, *rows, ""]
+    head = table_head(("", "", "seeds"), ["first half", "second half", "second / first", "queue", "saturated, by run"])
+
+    def section(figures: Figures) -> list[str]:
+        rows = [row for where in cells if (row := _row(figures, where, queue))]
+        return [text, "", *head, *rows, ""] if rows else []
+
+    return section
+
+
+def _row(figures: Figures, where: Where, queue: Queue) -> str:
+    found, band = growth(figures, where, queue)
+    if found is None:
+        return ""
+    series = figures.series(where)
+    tests = Counter(str(row[queue.test]) for row in (series.rows if series else ()) if row.get(queue.test))
+    halves = [interval_text(figures.mean(name, where)) for name in (queue.first, queue.second)]
+    ratio = interval_text(found) if band.low == GROWS else NOTHING
+    by_run = ", ".join(f"{count} {word}" for word, count in tests.items()) or NOTHING
+    labels = (where.workload, place(where), str(found.n))
+    return table_row(labels, [*halves, ratio, WORDS[band.verdict(found)], by_run])

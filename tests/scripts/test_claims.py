@@ -38,7 +38,7 @@ from scripts.papers.rows import (
     row,
     values_of,
 )
-from scripts.papers.saturation import WORK, saturation_table
+from scripts.papers.saturation import WORK, saturation
 from scripts.verdicts import claims_in, head_lines, marked, verdict_lines
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, paired_ratio, prediction
@@ -236,7 +236,7 @@ def test_a_queue_grows_if_its_second_half_is_more_than_twice_the_first(
         }
         for seed, (first, second) in enumerate(halves)
     ]
-    table = saturation_table(Figures(series_of(rows), {}), [Where("w", "p"), Where("w", "other")])
+    table = saturation([Where("w", "p"), Where("w", "other")])(Figures(series_of(rows), {}))
     assert [line.split(" | ")[-2:] for line in table[4:-1]] == [[words, f"{len(halves)} yes |"]]
 
 

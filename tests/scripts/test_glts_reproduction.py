@@ -354,7 +354,7 @@ def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
 def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
     lines = report(figures_of(cells, ex.SSP, ex.GLTS, seeds=1, base_only=True), Size(50, 3))
     assert any(line.startswith("| W2 | GLTS | 1 | -40.0 | ") for line in lines)
-    assert not [line for line in lines if line.startswith(("## Figure", "## Load", "## Other", "## Slices"))]
+    assert not [line for line in lines if line.startswith(("## Figure", "## Other", "## Slices"))]
     assert report(Figures([], ex.USUAL), Size(50, 3))
 
 

@@ -18,17 +18,16 @@ import pytest
 from scripts.papers.figures import Figures, Where, percent_text
 from scripts.papers.guests import experiment as guests
 from scripts.papers.guests.measures import figures as opted_in_of
-from scripts.papers.harm import harm_tables
+from scripts.papers.harm import harm
 from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import TABLE_2 as PRINTED
 from scripts.papers.lomarc.claims import claims as lomarc_claims
 from scripts.papers.lomarc.claims import estimates, settled
-from scripts.papers.lomarc.funnel import shares_of_stages, stages
+from scripts.papers.lomarc.funnel import shares
 from scripts.papers.lomarc.literal import literal_impact
 from scripts.papers.lomarc.measures import CONSTRAINTS, by_class, idle
 from scripts.papers.lomarc.pictures import absolute
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
-from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
 from scripts.papers.reproduce import PAPERS
 from scripts.papers.rows import all_of, near
@@ -239,7 +238,7 @@ def test_harm_is_shown_for_cells_that_are_compared() -> None:
     figures = fake_figures(
         {A: {**columns, **of_class, "harm_killed": [0, 0], "harm_short_narrow_jobs": [7, 9]}, B: {"x": [1.0]}}, {}
     )
-    lines = harm_tables(figures, "b", [A, B], [A, B])
+    lines = harm("b", [A, B], [A, B])(figures)
     row = next(line for line in lines if line.startswith("| w | a | 2 |"))
     assert row.startswith("| w | a | 2 | 25 (1.97 to 100) | 10 (10 to 10) | 5 (5 to 5) | 1.50 (")
     assert "| w | a | short narrow | 8 | 50 (50 to 50) | 50 (50 to 50) | 50 (50 to 50) |" in lines
@@ -323,11 +322,11 @@ def test_a_traced_run_counts_candidates_and_true_slowdowns() -> None:
     assert not result.failures
     figures = Figures(result.series, lomarc.USUAL)
     where = Where("W3 M1", "L-U1")
-    row = stages(figures, where, "funnel")
+    row = shares(figures, where, "funnel")
     assert row is not None
-    assert len(row) == len(STAGES)
-    assert all(share is not None and 0 <= share <= 1 for share in shares_of_stages(row))
-    assert stages(figures, Where("W3 M1", "PSS"), "funnel") is None
+    assert len(row) == len(STAGES[1:-1])
+    assert all(share is not None and 0 <= share <= 1 for share in row)
+    assert shares(figures, Where("W3 M1", "PSS"), "funnel") is None
     assert figures.values("pairs", where)[1] > 0
     assert 1 <= figures.values("pairs_slowdown", where)[1] <= 1.6  # with exact knowledge no pair is above the limit
     assert figures.values("pairs_above_limit", where) == figures.values("pairs_above_memory", where) == {1: 0.0}
@@ -344,12 +343,6 @@ def test_figure_5_taken_literally() -> None:
     first = (3 - 1.5) / 3 + 1 / responses[2] - delay - delay / responses[0]
     second = (4 - 1.5) / 4 - delay - delay / responses[0] - delay / responses[1]
     assert found == pytest.approx([first / 1, second / 2])  # as many pushed down as pulled up: divided by 1
-
-
-def test_searches_in_which_the_readings_of_figure_5_differ_are_counted() -> None:
-    found = count_readings(80, 1, "W3 M1")
-    assert 0 < found.differ < found.searches
-    assert count_readings(80, 1, "W3 M1") == found
 
 
 def test_report_of_lomarc(lomarc_plan: Plan) -> None:

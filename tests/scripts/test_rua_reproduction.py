@@ -11,7 +11,7 @@ from scripts.papers.rua import experiment as rua
 from scripts.papers.rua.claims import READINGS, claims
 from scripts.papers.rua.measures import figures as measure
 from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
-from scripts.papers.rua.report import combination_tables, figure_table, report
+from scripts.papers.rua.report import combinations, figure_table, report
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.study import Size, scenario_of
 from tests.scripts.test_reproductions import check_tables, fake_figures
@@ -167,7 +167,7 @@ def test_rua_compares_with_ff() -> None:
         },
         rua.USUAL,
     )
-    lines = figure_table(figures, KILLED)
+    lines = figure_table(KILLED)(figures)
     same = " | ".join(f"{level:.2f} ({level:.2f} to {level:.2f})" for level in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3))
     assert f"|  | measured / FF | 1 | {same} |" in lines
     rows = [claim.row for claim in claims(figures)]
@@ -193,7 +193,7 @@ def test_every_reading_of_rua_is_compared_with_every_one_of_lc() -> None:
         )
     }
     figures = WindowFigures(fake_figures(cells, rua.USUAL))
-    table = combination_tables(figures)
+    table = [line for key in (KILLED, PENALISED) for line in combinations(key)(figures)]
     shown = " | ".join(["1.50 (1.50 to 1.50)"] * len(rua.WORKLOADS))
     assert f"| threshold | as RUA's threshold | {shown} |" in table
     assert len([line for line in table if line.startswith(("| factor", "| threshold"))]) == 2 * 2 * 2

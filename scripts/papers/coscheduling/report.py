@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Final
 
-from scripts.papers.claims import VERDICTS, claims_table
+from scripts.papers.claims import VERDICTS
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims import OF_CLASSES, SECTIONS, SIX, cell_of, claims, formula_error, speed_up
-from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
-from scripts.papers.harm import harm_tables
-from scripts.papers.means import means_table, titled
-from scripts.papers.saturation import saturation_table
+from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.harm import harm
+from scripts.papers.pages import (
+    Columns,
+    Headed,
+    Row,
+    Section,
+    aside,
+    change,
+    claims_of,
+    joined,
+    mean,
+    means_table,
+    page,
+    ratio,
+    table,
+    words,
+)
+from scripts.papers.saturation import saturation
 from scripts.papers.study import Size
-from scripts.tables import NOTHING, number, percent, table_head, table_row
+from scripts.tables import NOTHING, number, percent
 
 from cosched_emulator.statistics.intervals import interval_of
 
@@ -71,17 +85,7 @@ GAPS: Final = (
 # fmt: on
 
 
-def conditions_table() -> list[str]:
-    """Return the table of conditions."""
-    return titled("", ("", "the paper", "here"), (), [table_row(row, []) for row in CONDITIONS])
-
-
-def gaps_table() -> list[str]:
-    """Return the table of gaps."""
-    return titled("", ("", "open in the paper", "done here"), (), [table_row(row, []) for row in GAPS])
-
-
-MAIN: Final[Mapping[str, tuple[str, float]]] = {
+MAIN: Final[Columns] = {
     ex.RESPONSE: ("response [s]", 1.0),
     ex.WAIT: ("wait [s]", 1.0),
     ex.EXECUTION: ("execution [s]", 1.0),
@@ -90,7 +94,7 @@ MAIN: Final[Mapping[str, tuple[str, float]]] = {
     ex.RESIDENTS: ("processes on a node in use", 1.0),
     ex.LOAD: ("offered load", 1.0),
 }
-MECHANISM: Final[Mapping[str, tuple[str, float]]] = {
+MECHANISM: Final[Columns] = {
     ex.SPUN: ("CPU time spun %", 100.0),
     ex.SWITCHES: ("switches / CPU s", 1.0),
     ex.INTERRUPTS: ("interrupts / s and node", 1.0),
@@ -99,154 +103,128 @@ MECHANISM: Final[Mapping[str, tuple[str, float]]] = {
 }
 
 
-def known(what: str = "run times, exactly") -> str:
-    """Return what a table says of the scheduler's knowledge."""
-    return (
-        f"The name of a policy ends with its queue. The scheduler knew {what}, which only EASY reads, and the memory of"
-        " processes; nothing of programs, messages or rates."
-    )
+KNOWN: Final = (
+    "The name of a policy ends with its queue. The scheduler knew run times, exactly, which only EASY reads, and the memory of"
+    " processes; nothing of programs, messages or rates."
+)
 
 
 # ---------------------------------------------------------------- figures 3, 4, 5
 
 
-def main_table(figures: Figures, workload: str) -> list[str]:
-    """Return responses, waits, execution and utilisation of all policies that have run."""
+def main_tables(*works: str) -> Section:
+    """Return responses, waits, execution and utilisation of all policies, for each of some workloads."""
     names = [ex.cell(name, queue, at) for queue in (ex.SKIP, ex.STRICT) for at in ex.PLACEMENTS for name in ex.DRIVEN]
     names += [ex.cell(name, queue) for name in (ex.GANG, ex.BATCH) for queue in ex.QUEUES]
-    text = f"{told_of(workload)}. {known()}"
-    return means_table(figures, MAIN, [Where(workload, name) for name in names], text=text)
+    texts = {work: f"{told_of(work)}. {KNOWN}" for work in works}
+    return joined(*(means_table(MAIN, [Where(work, name) for name in names], text) for work, text in texts.items()))
 
 
-def told_of(workload: str) -> str:
+def told_of(work: str) -> str:
     """Return what an experiment is, as the begin of a sentence."""
-    return f"{ex.EXPERIMENTS[workload][0].upper()}{ex.EXPERIMENTS[workload][1:]}"
+    return f"{ex.EXPERIMENTS[work][0].upper()}{ex.EXPERIMENTS[work][1:]}"
 
 
-def ratios(figures: Figures, workload: str) -> list[str]:
+def ratios(work: str) -> Section:
     """Return HYBRID, packed, over all others."""
-    rows = []
-    for reading in (ex.MIXED, ex.ALL_SKIP, ex.ALL_STRICT):
-        base = cell_of(workload, ex.HYBRID, reading)
-        names = {ex.MIXED: ex.DRIVEN, ex.ALL_STRICT: ex.STRICT_POLICIES, ex.ALL_SKIP: ()}[reading]
+    rows: list[Row] = []
+    for reading, names in ((ex.MIXED, ex.DRIVEN), (ex.ALL_SKIP, ()), (ex.ALL_STRICT, ex.STRICT_POLICIES)):
+        base = cell_of(work, ex.HYBRID, reading)
         others = [(name, at) for at in ex.PLACEMENTS for name in names if (name, at) != (ex.HYBRID, ex.PACKED)]
         others += [(name, ex.PACKED) for name in ((ex.GANG, ex.BATCH) if names else (ex.BATCH,))]
-        for where in [cell_of(workload, name, reading, at) for name, at in others]:
-            found = [figures.ratio(key, base, where) for key in (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)]
-            if any(found):
-                seeds = str(max(each.n for each in found if each is not None))
-                rows.append(table_row((f"{base.policy} / {where.policy}", seeds), [*map(interval_text, found)]))
-    return titled("", ("", "seeds"), ["response", "execution", "T", "busy time", "energy"], rows)
+        for where in [cell_of(work, name, reading, at) for name, at in others]:
+            keys = (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)
+            rows.append(((f"{base.policy} / {where.policy}",), [ratio(key, base, where) for key in keys]))
+    return table(("",), ["response", "execution", "T", "busy time", "energy"], rows)
 
 
 # ---------------------------------------------------------------- tables 3 and 4
 
 
-def table_3(figures: Figures) -> list[str]:
+def table_3() -> Section:
     """Return table 3: energy, utilisation and running time, published beside measured."""
-    rows = []
-    for queue, names in ((ex.SKIP, ex.DRIVEN), (ex.STRICT, ex.STRICT_POLICIES)):
-        for at in (ex.SCATTERED, ex.PACKED):
-            rows += [
-                _energy_row(figures, Where(ex.HIGH, ex.cell(name, queue, at)), printed.row_3(name, at))
-                for name in names
-            ]
-    rows += [
-        _energy_row(figures, Where(ex.HIGH, ex.cell(ex.GANG, queue)), printed.row_3(ex.GANG, ""))
-        for queue in (ex.SKIP, ex.STRICT)
+    cells = [
+        (ex.cell(name, queue, at), printed.row_3(name, at))
+        for queue, names in ((ex.SKIP, ex.DRIVEN), (ex.STRICT, ex.STRICT_POLICIES))
+        for at in (ex.SCATTERED, ex.PACKED)
+        for name in names
     ]
-    rows += [
-        _energy_row(figures, Where(ex.HIGH, ex.cell(ex.BATCH, queue)), printed.row_3(ex.BATCH, ""))
-        for queue in ex.QUEUES
-    ]
-    return _energy_table(rows)
+    cells += [(ex.cell(ex.GANG, queue), printed.row_3(ex.GANG, "")) for queue in (ex.SKIP, ex.STRICT)]
+    cells += [(ex.cell(ex.BATCH, queue), printed.row_3(ex.BATCH, "")) for queue in ex.QUEUES]
+    return _energy([(Where(ex.HIGH, name), row) for name, row in cells], printed.TABLE_3[ex.BATCH, ""])
 
 
-def table_4(figures: Figures) -> list[str]:
+def table_4() -> Section:
     """Return table 4 likewise."""
-    rows = [
-        _energy_row(figures, cell_of(workload, name, reading), printed.row_4(name, aware=aware))
+    cells = [
+        (cell_of(work, name, reading), printed.row_4(name, aware=aware))
         for reading, driven in ((ex.MIXED, ex.DRIVEN), (ex.ALL_STRICT, ex.STRICT_POLICIES))
-        for workload, aware in ((ex.UNAWARE, False), (ex.AWARE, True))
+        for work, aware in ((ex.UNAWARE, False), (ex.AWARE, True))
         for name in (*driven, ex.GANG)
     ]
-    rows += [
-        _energy_row(figures, Where(ex.AWARE, ex.cell(ex.BATCH, queue)), printed.row_4(ex.BATCH, aware=True))
-        for queue in (ex.STRICT, ex.SKIP)
-    ]
-    return _energy_table(rows)
+    batch = printed.row_4(ex.BATCH, aware=True)
+    cells += [(Where(ex.AWARE, ex.cell(ex.BATCH, queue)), batch) for queue in (ex.STRICT, ex.SKIP)]
+    return _energy(cells, batch)
 
 
-def _energy_row(figures: Figures, where: Where, row: printed.Row) -> str | None:
-    if not figures.seeds(where):
-        return None
-    high = where.workload == ex.HIGH
-    against = figures.ratio(ex.RUN, where, Where(ex.HIGH if high else ex.AWARE, ex.cell(ex.BATCH, ex.STRICT)))
-    batch_row = printed.TABLE_3[ex.BATCH, ""] if high else printed.TABLE_4[ex.BATCH, True]
-    theirs = [
-        *map(number, (row.busy_mj, row.idle_mj, row.utilisation, row.run_s)),
-        f"{row.run_s / batch_row.run_s:.2f}",
-    ]
+def _energy(cells: Iterable[tuple[Where, printed.Row]], batch: printed.Row) -> Section:
     columns = {ex.ENERGY_BUSY: ex.MJ, ex.ENERGY_IDLE: ex.MJ, ex.UTILISATION: 100.0, ex.RUN: 1.0}
-    ours = [interval_text(figures.mean(key, where), factor=factor) for key, factor in columns.items()]
-    cells = [text for pair in zip(theirs, [*ours, interval_text(against)], strict=True) for text in pair]
-    return table_row((where.workload, where.policy, str(figures.seeds(where))), cells)
-
-
-def _energy_table(rows: Sequence[str | None]) -> list[str]:
+    rows: list[Row] = []
+    for where, row in cells:
+        base = Where(ex.HIGH if where.workload == ex.HIGH else ex.AWARE, ex.cell(ex.BATCH, ex.STRICT))
+        theirs = [*map(number, (row.busy_mj, row.idle_mj, row.utilisation, row.run_s))]
+        ours = [mean(key, where, factor) for key, factor in columns.items()]
+        shown = [each for pair in zip(theirs, ours, strict=True) for each in pair]
+        last = (f"{row.run_s / batch.run_s:.2f}", aside(ratio(ex.RUN, where, base)))
+        rows.append(((where.workload, where.policy), [*shown, *last]))
     titles = ("busy MJ", "idle MJ", "U %", "T [s]", "T / batch strict")
-    heads = [text for title in titles for text in (f"{title}, published", "measured")]
-    return titled(known(), ("", "", "seeds"), heads, [row for row in rows if row is not None])
+    return table(("", ""), [text for title in titles for text in (f"{title}, published", "measured")], rows, KNOWN)
 
 
-def formula_table() -> list[str]:
+def formula_table() -> Section:
     """Return what the paper's formula makes of its own tables."""
-    rows_of = [("table 3", f"{name} {at}".strip(), row) for (name, at), row in printed.TABLE_3.items()]
-    rows_of += [
-        ("table 4", f"{name}, {'aware' if aware else 'not aware'}", row)
-        for (name, aware), row in printed.TABLE_4.items()
-    ]
-    head = table_head(("", ""), ["total MJ, printed", "formula MJ", "difference %", "watts of a busy node implied"])
-    rows = []
-    for title, name, row in rows_of:
-        cells = [number(row.total_mj), number(row.formula_mj()), percent(formula_error(row)), f"{row.busy_w:.1f}"]
-        rows.append(table_row((title, name), cells))
-    return [*head, *rows, ""]
+    lines = {("table 3", f"{name} {at}".strip()): row for (name, at), row in printed.TABLE_3.items()}
+    for (name, aware), row in printed.TABLE_4.items():
+        lines["table 4", f"{name}, {'aware' if aware else 'not aware'}"] = row
+    rows: list[Row] = []
+    for labels, row in lines.items():
+        energies = (number(row.total_mj), number(row.formula_mj()), percent(formula_error(row)))
+        rows.append((labels, [*energies, f"{row.busy_w:.1f}"]))
+    titles = ["total MJ, printed", "formula MJ", "difference %", "watts of a busy node implied"]
+    return table(("", ""), titles, rows, counted=False)
 
 
 # ---------------------------------------------------------------- figures 6, 7, 8
 
 
-def copies_table(figures: Figures) -> list[str]:
+def copies_table() -> Section:
     """Return figure 6: mean execution of three copies over three times that alone, by program and policy."""
-    rows = []
-    for program in ex.PROGRAMS:
-        cells = [cell_of(ex.copies(program), name) for name in SIX]
-        seeds = max(map(figures.seeds, cells))
-        if seeds:
-            means = [interval_text(figures.mean(ex.STRETCH, where)) for where in cells]
-            rows.append(table_row((program, str(seeds)), means))
+    rows = [
+        ((program,), [mean(ex.STRETCH, cell_of(ex.copies(program), name)) for name in SIX]) for program in ex.PROGRAMS
+    ]
     text = (
         "Mean execution time of three copies of a program, class C, on all 16 nodes, over three times that alone: 1 is"
         " perfect sharing. All start together, so no queue and no estimate matters."
     )
-    return titled(text, ("", "seeds"), SIX, rows)
+    return table(("",), SIX, rows, text)
 
 
-def memory_table(figures: Figures) -> list[str]:
+def memory_table() -> Section:
     """Return figure 7: responses with and without knowledge of memory, and the speed-ups."""
-    rows = []
+    rows: list[Row] = []
     for name in (*SIX, ex.BATCH):
         where = cell_of(ex.AWARE, name)
-        if figures.seeds(where):
-            found = [figures.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)), figures.mean(ex.RESPONSE, where)]
-            found += [interval_of(dict(speed_up(figures, key, name))) for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)]
-            rows.append(table_row((where.policy, str(figures.seeds(where))), [*map(interval_text, found)]))
-    heads = ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
-    return titled(f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {known()}", ("", "seeds"), heads, rows)
+        speeds = [
+            lambda figures, key=key, name=name: interval_text(interval_of(dict(speed_up(figures, key, name))))
+            for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)
+        ]
+        unaware = aside(mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)))
+        rows.append(((where.policy,), [unaware, mean(ex.RESPONSE, where), *speeds]))
+    titles = ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
+    return table(("",), titles, rows, f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {KNOWN}")
 
 
-def energy_table(figures: Figures) -> list[str]:
+def energy_table() -> Section:
     """Return figure 8: total energy by class."""
     columns = {
         ex.ENERGY: ("total energy [MJ]", ex.MJ),
@@ -254,147 +232,111 @@ def energy_table(figures: Figures) -> list[str]:
         ex.UTILISATION: ("U %", 100.0),
         ex.LOAD: ("offered load", 1.0),
     }
-    workloads = [*map(ex.of_class, ex.CLASSES), ex.LONG]
-    cells = [cell_of(workload, name) for workload in workloads for name in OF_CLASSES]
-    return means_table(figures, columns, cells, text=known())
+    works = [*map(ex.of_class, ex.CLASSES), ex.LONG]
+    return means_table(columns, [cell_of(work, name) for work in works for name in OF_CLASSES], KNOWN)
 
 
 # ---------------------------------------------------------------- full nodes
 
 
-def full_table(figures: Figures) -> list[str]:
+def full_table() -> Section:
     """Return the work done on full nodes: the same configurations under all policies."""
     columns = {ex.THROUGHPUT: ("work done, alone = 1", 1.0), ex.RESIDENTS: ("processes on a node", 1.0), **MECHANISM}
-    cells = [Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS for name in ex.DRIVEN]
-    text = f"{told_of(ex.FULL)}: each seed is one configuration, the same for all policies."
-    found = means_table(figures, columns, cells, text=text)
-    rows = []
-    for at in ex.PLACEMENTS:
-        for name in [each for each in ex.DRIVEN if each != ex.HYBRID]:
-            pair = [Where(ex.FULL, ex.cell(each, ex.SKIP, at)) for each in (ex.HYBRID, name)]
-            change = figures.change(ex.THROUGHPUT, *pair)
-            if change is not None:
-                more = [ratio > 1 for ratio in figures.ratios(ex.THROUGHPUT, *pair).values()]
-                told = [percent_text(change), f"{sum(more)} of {len(more)}"]
-                rows.append(table_row((f"HYBRID / {name}, {at}",), told))
+    cells = {(name, at): Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS for name in ex.DRIVEN}
+    rows: list[Row] = []
+    for (name, at), base in cells.items():
+        if name != ex.HYBRID:
+            pair = (cells[ex.HYBRID, at], base)
+
+            def more(figures: Figures, pair: tuple[Where, Where] = pair) -> str:
+                found = [ratio > 1 for ratio in figures.ratios(ex.THROUGHPUT, *pair).values()]
+                return f"{sum(found)} of {len(found)}"
+
+            rows.append(((f"HYBRID / {name}, {at}",), [change(ex.THROUGHPUT, *pair), more]))
     for name in ex.DRIVEN:
-        pair = [Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS]
-        change = figures.change(ex.THROUGHPUT, *pair)
-        if change is not None:
-            rows.append(table_row((f"{name}, P / NP",), [percent_text(change), NOTHING]))
-    head = table_head(("",), ["change of work done, %", "configurations in which it is more"])
-    return [*found, *head, *rows, ""] if found else []
+        pair = (cells[name, ex.PACKED], cells[name, ex.SCATTERED])
+        rows.append(((f"{name}, P / NP",), [change(ex.THROUGHPUT, *pair), NOTHING]))
+    titles = ["change of work done, %", "configurations in which it is more"]
+    text = f"{told_of(ex.FULL)}: each seed is one configuration, the same for all policies."
+    return joined(means_table(columns, cells.values(), text), table(("",), titles, rows, counted=False))
 
 
-def sensitivity(figures: Figures) -> list[str]:
+def sensitivity() -> Section:
     """Return the work done on full nodes with one setting changed."""
-    changed = {name: variant for name, variant in ex.VARIANTS.items() if variant.workload == ex.FULL}
-    settings = [(None, "as it is", ex.DRIVEN), *((name, each.text, each.policies) for name, each in changed.items())]
-    rows = []
-    for name, text, policies in settings:
-        cells = {policy: Where(ex.FULL, ex.cell(policy, ex.SKIP), name) for policy in policies}
-        seeds = max(map(figures.seeds, cells.values()))
-        if seeds or name is None:
-            means = [figures.mean(ex.THROUGHPUT, cells[policy]) if policy in cells else None for policy in ex.DRIVEN]
-            rows.append(table_row((text, str(seeds)), [*map(interval_text, means)]))
+
+    def row(text: str, policies: Sequence[str], name: str | None = None) -> Row:
+        cells = [
+            mean(ex.THROUGHPUT, Where(ex.FULL, ex.cell(each, ex.SKIP), name)) if each in policies else NOTHING
+            for each in ex.DRIVEN
+        ]
+        return (text,), cells
+
+    rows = [row(each.text, each.policies, name) for name, each in ex.VARIANTS.items() if each.workload == ex.FULL]
     text = "Work done on full nodes, alone = 1, packed; one setting is changed at a time."
-    return titled(text, ("", "seeds"), ex.DRIVEN, rows if len(rows) > 1 else [])
+    return table(("",), ex.DRIVEN, [Headed([row("as it is", ex.DRIVEN)], rows)], text)
 
 
-def mechanism_table(figures: Figures, workload: str) -> list[str]:
-    """Return what the policies do with the CPUs."""
-    return means_table(figures, MECHANISM, [cell_of(workload, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)])
-
-
-def interrupts_table(figures: Figures) -> list[str]:
-    """Return interrupts by program under DCS (C48) and HYBRID."""
-    cells = [cell_of(ex.copies(program), name) for program in ex.PROGRAMS for name in (ex.DCS, ex.HYBRID)]
-    return means_table(figures, MECHANISM, cells)
-
-
-def own_table(figures: Figures, workloads: Sequence[str]) -> list[str]:
+def own_table(works: Sequence[str]) -> Section:
     """Return experiments that the paper does not have."""
     names = [cell_of(ex.HIGH, name).policy for name in SIX] + [
         ex.cell(ex.BATCH, queue) for queue in (ex.STRICT, ex.EASY)
     ]
-    cells = [Where(workload, name) for workload in workloads for name in names]
+    cells = [Where(work, name) for work in works for name in names]
     of_high = {variant: item for variant, item in ex.VARIANTS.items() if item.workload == ex.HIGH}
     cells += [cell_of(ex.HIGH, name, variant=variant) for variant, item in of_high.items() for name in item.policies]
-    found = means_table(figures, {**MAIN, ex.ENERGY: ("energy [MJ]", ex.MJ)}, cells)
-    return [*(f"- {workload}: {ex.EXPERIMENTS[workload]}." for workload in workloads), "", *found] if found else []
+    texts = [f"- {work}: {ex.EXPERIMENTS[work]}." for work in works]
+    return means_table({**MAIN, ex.ENERGY: ("energy [MJ]", ex.MJ)}, cells, [*texts, ""])
 
 
 OWN: Final = (*map(ex.fewer, ex.FEWER), ex.HIGH, ex.AWARE_100, ex.USELESS, ex.WIDE)
+_LATER: Final = (
+    "The jobs of X1. Programs of few iterations (IS has 10, MG of class A has 4) keep their run times where these are shaken"
+    " by less than one iteration."
+)
 
 
-def report(figures: Figures, size: Size) -> list[str]:
-    """Return the lines of the page between its markers; a part without runs is left out."""
+def _head(figures: Figures, size: Size) -> list[str]:
     readings = ", ".join(f"*{reading.name}*" for reading in ex.READINGS)
-    lines = [
+    return [
         f"{size.jobs:,} jobs on 16 nodes in X1 and X2, {ex.small_jobs(size)} in X3, X4 and X6. A seed draws jobs, bursts, and when the"
         f" daemons and ticks of nodes begin. Seeds that have run: X1 {figures.seeds(cell_of(ex.HIGH, ex.HYBRID))},"
         f" X2 {figures.seeds(cell_of(ex.LIGHT, ex.HYBRID))}, full nodes {figures.seeds(cell_of(ex.FULL, ex.HYBRID))}; each table"
-        " says how"
-        " many its"
-        " rows have.",
+        " says how many its rows have.",
         "",
         VERDICTS,
         "",
         "P: packing, NP: no packing. *strict*: no job starts before an earlier one; *skip*: each job that fits starts. The paper does"
         f" not say which (G4, G5), so claims have up to three readings: {readings}. CC/SB, one curve of the paper, is two rows here.",
-        "",
-    ]
-    return [*lines, *sections(figures, _PARTS)]
-
-
-def _each(part: Callable[[Figures, str], list[str]], workloads: tuple[str, ...]) -> Callable[[Figures], list[str]]:
-    return lambda figures: [line for workload in workloads for line in part(figures, workload)]
-
-
-def _later(figures: Figures) -> list[str]:
-    cells = [Where(ex.HIGH, policy) for policy in ex.COMPARED]
-    if not any(map(figures.seeds, cells)):
-        return []
-    text = (
-        "The jobs of X1. Programs of few iterations (IS has 10, MG of class A has 4) keep their run times where these are shaken"
-        " by less than one iteration."
-    )
-    return [
-        f"{text} {known()}",
-        "",
-        *harm_tables(figures, cell_of(ex.HIGH, ex.BATCH).policy, cells, [cell_of(ex.HIGH, ex.HYBRID)]),
     ]
 
 
-def _claims(figures: Figures, section: str) -> list[str]:
-    return claims_table(claims(figures, section))
-
-
-def _static(lines: Callable[[], list[str]]) -> Callable[[Figures], list[str]]:
-    return lambda _: lines()
-
-
-_PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
-    **{title: partial(_claims, section=title) for title in SECTIONS},
-    "Saturation": lambda figures: saturation_table(
-        figures, [cell_of(workload, name) for workload in (ex.HIGH, ex.LIGHT) for name in ex.POLICIES]
+PARTS: Final = {
+    **{title: claims_of(claims, title) for title in SECTIONS},
+    "Saturation": saturation([cell_of(work, name) for work in (ex.HIGH, ex.LIGHT) for name in ex.POLICIES]),
+    "Conditions": words(("", "the paper", "here"), CONDITIONS),
+    "What the paper leaves open": words(("", "open in the paper", "done here"), GAPS),
+    "Figure 3: 100 jobs at two loads": main_tables(ex.HIGH, ex.LIGHT),
+    "HYBRID against all others, 100 jobs": joined(ratios(ex.HIGH), ratios(ex.LIGHT)),
+    "Table 3: energy of 100 jobs": table_3(),
+    "Figures 4 and 5: long jobs, and jobs of one class": main_tables(ex.LONG, *map(ex.of_class, ex.CLASSES)),
+    "Figure 6: three copies of one program": copies_table(),
+    "Figure 7: knowledge of memory": memory_table(),
+    "Table 4: energy of jobs that need much memory": table_4(),
+    "Jobs that need much memory: responses": main_tables(ex.AWARE, ex.UNAWARE),
+    "Figure 8: energy by class": energy_table(),
+    "Full nodes: the same configurations under all policies": full_table(),
+    "What the work done hangs on": sensitivity(),
+    "Which jobs are later than under strict batch": harm(
+        cell_of(ex.HIGH, ex.BATCH).policy,
+        [Where(ex.HIGH, policy) for policy in ex.COMPARED],
+        [cell_of(ex.HIGH, ex.HYBRID)],
+        text=[f"{_LATER} {KNOWN}", ""],
     ),
-    "Conditions": _static(conditions_table),
-    "What the paper leaves open": _static(gaps_table),
-    "Figure 3: 100 jobs at two loads": _each(main_table, (ex.HIGH, ex.LIGHT)),
-    "HYBRID against all others, 100 jobs": _each(ratios, (ex.HIGH, ex.LIGHT)),
-    "Table 3: energy of 100 jobs": table_3,
-    "Figures 4 and 5: long jobs, and jobs of one class": _each(main_table, (ex.LONG, *map(ex.of_class, ex.CLASSES))),
-    "Figure 6: three copies of one program": copies_table,
-    "Figure 7: knowledge of memory": memory_table,
-    "Table 4: energy of jobs that need much memory": table_4,
-    "Jobs that need much memory: responses": _each(main_table, (ex.AWARE, ex.UNAWARE)),
-    "Figure 8: energy by class": energy_table,
-    "Full nodes: the same configurations under all policies": full_table,
-    "What the work done hangs on": sensitivity,
-    "Which jobs are later than under strict batch": _later,
-    "What CPUs do": partial(mechanism_table, workload=ex.HIGH),
-    "Interrupts by program": interrupts_table,
-    "More jobs, fewer jobs, more nodes, useless estimates": partial(own_table, workloads=OWN),
-    "The formula on the printed tables": _static(formula_table),
+    "What CPUs do": means_table(MECHANISM, [cell_of(ex.HIGH, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)]),
+    "Interrupts by program": means_table(
+        MECHANISM, [cell_of(ex.copies(program), name) for program in ex.PROGRAMS for name in (ex.DCS, ex.HYBRID)]
+    ),
+    "More jobs, fewer jobs, more nodes, useless estimates": own_table(OWN),
+    "The formula on the printed tables": formula_table(),
 }
+report = page(_head, PARTS)

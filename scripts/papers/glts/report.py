@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from scripts.papers.claims import VERDICTS, claims_table
-from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
+from scripts.papers.claims import VERDICTS
+from scripts.papers.figures import Figures, Where
 from scripts.papers.glts import experiment as ex
 from scripts.papers.glts import published as printed
-from scripts.papers.glts.claims import HIGH_LOAD, claims, where_of_block, where_of_slack
+from scripts.papers.glts.claims import DAY_S, HIGH_LOAD, claims, where_of_block, where_of_slack
 from scripts.papers.glts.measures import BOUNDS
-from scripts.papers.harm import harm_tables
-from scripts.papers.means import Columns, means_of, means_table, texts_of, titled
-from scripts.papers.saturation import Queue, saturation_table
+from scripts.papers.harm import harm
+from scripts.papers.pages import (
+    Columns,
+    Row,
+    Section,
+    aside,
+    change,
+    claims_of,
+    heads,
+    joined,
+    mean,
+    means,
+    means_table,
+    page,
+    sections,
+    table,
+    texts_of,
+)
+from scripts.papers.saturation import Queue, saturation
 from scripts.papers.study import Size
-from scripts.tables import number, table_head, table_row
+from scripts.tables import number
 
 # Relative responses as columns of a table.
 RR: Final[Mapping[str, str]] = {
@@ -57,64 +73,28 @@ LENGTHS: Final[Columns] = {
 }
 PAIRS: Final = ("CST", "CSTWS")
 PERCENTILES: Final = ("mean", "p5", "p25", "p50", "p75", "p95")
-DAY_S: Final = 86_400
 GROUPED: Final = ex.BASES[1:]
-
-
-def report(figures: Figures, size: Size) -> list[str]:
-    """Return the lines of the page between its markers; a part without runs is left out."""
-    seeds = figures.seeds(Where("W1", ex.SSP)), figures.seeds(Where("W2", ex.SSP))
-    lines = [
-        f"{size.jobs:,} jobs on 128 nodes. Seeds of jobs, slowdowns and pairs that have run: {seeds[0]} at W1, {seeds[1]} at W2; "
-        "the column *seeds* says how many a row has. Changes are those of two schedulers under the same jobs.",
-        "",
-        VERDICTS,
-        "",
-        "All schedulers try every window of a primary job while the fairness rule refuses them; GLTS/one gives up after the groups of"
-        " the best window (`matching.fairness_tries`).",
-        "",
-        "## Published and measured",
-        "",
-        *claims_table(claims(figures)),
-    ]
-    return [*lines, *sections(figures, _PARTS)]
 
 
 # ---------------------------------------------------------------- kinds of tables
 
 Pair = tuple[tuple[str, ...], Where, Where]  # labels of a row, some runs, and those that they are held against
-Section = Callable[[Figures], list[str]]
+BOTH: Final = [Where(work, name) for work in ex.AARR for name in ex.BASES]
+OF_GROUPED: Final = [Where(work, name) for work in ex.AARR for name in GROUPED]
 IN_GROUPS: Final[Columns] = {"groups_share": ("% in groups", 100.0)}
 ELIGIBLE: Final[Columns] = {"groups_share": ("% of eligible jobs in groups", 100.0)}
 
 
-def means(columns: Columns, names: Sequence[str] = ex.BASES, text: str = "") -> Section:
-    """Return a section with the means of some schedulers; its text stands also where none has run."""
-    cells = [Where(workload, name) for workload in ex.AARR for name in names]
-    return lambda figures: [*([text, ""] if text else []), *means_table(figures, columns, cells)]
-
-
 def changes(
-    texts: Sequence[str], labels: Sequence[str], pairs: Sequence[Pair], extra: Columns | None = None, needed: Any = None
+    texts: Sequence[str], labels: Sequence[str], pairs: Sequence[Pair], extra: Columns | None = None
 ) -> Section:
-    """Return a section with changes in percent, a row for each pair of runs, with means of the first one; empty where none has run.
-
-    ``needed``: cells of which one must have run in place of any; of no cells: none must.
-    """
+    """Return changes in percent, a row for each pair of runs, with means of the first one."""
     shown = extra or {}
-
-    def section(figures: Figures) -> list[str]:
-        rows = []
-        for names, where, base in pairs:
-            first = figures.change("rr_600_all", where, base)
-            if first is not None:
-                cells = [percent_text(figures.change(key, where, base)) for key in GAINS]
-                rows.append(table_row((*names, str(first.n)), [*cells, *means_of(figures, shown, where)]))
-        heads = [*GAINS.values(), *(title for title, _ in shown.values())]
-        there = bool(rows) if needed is None else not needed or any(map(figures.seeds, needed))
-        return [*texts, "", *titled("", (*labels, "seeds"), heads, rows)] if there else []
-
-    return section
+    rows: list[Row] = []
+    for names, where, base in pairs:
+        gains = [change(key, where, base) for key in GAINS]
+        rows.append((names, [*gains, *map(aside, means(shown, where))]))
+    return table(labels, [*GAINS.values(), *heads(shown)], rows, [*texts, ""])
 
 
 def _to(names: Sequence[str], base: str, title: str = "{}") -> list[Pair]:
@@ -148,82 +128,52 @@ def _readings() -> list[Pair]:
 # ---------------------------------------------------------------- tables of their own
 
 
-def short_jobs(figures: Figures) -> list[str]:
+def short_jobs() -> Section:
     """Return what the published figures of SSP at W2 imply for short jobs, and what ours are under several bounds."""
     texts = {"rr_60": "60 s", "rr_600": "600 s", "rr_600_from_1": "600 s, and 1 at least"}
     assert texts.keys() == BOUNDS.keys()
-    lines = [
+    rows = [
+        ((work, text), [mean(f"{name}_{which}", Where(work, ex.SSP)) for which in ("short", "all")])
+        for work in ex.AARR
+        for name, text in texts.items()
+    ]
+    told = (
         "The paper prints medium, long and all jobs of SSP at W2. With table 5's shares of classes that leaves, for short ones,"
         f" ({printed.SSP_W2['all']} - {printed.CLASS_JOBS['medium']} · {printed.SSP_W2['medium']} - {printed.CLASS_JOBS['long']} ·"
         f" {printed.SSP_W2['long']}) / "
-        f"{printed.CLASS_JOBS['short']} = {printed.short_of_all(printed.SSP_W2):.2f}.",
-        "",
-        *table_head(("SSP", "run times count as, at least"), ("short", "all")),
-    ]
-    for workload in ex.AARR:
-        for name, text in texts.items():
-            found = [figures.mean(f"{name}_{which}", Where(workload, ex.SSP)) for which in ("short", "all")]
-            lines.append(table_row((workload, text), [*map(interval_text, found)]))
-    return [*lines, ""]
+        f"{printed.CLASS_JOBS['short']} = {printed.short_of_all(printed.SSP_W2):.2f}."
+    )
+    return table(("SSP", "run times count as, at least"), ("short", "all"), rows, told, counted=False)
 
 
-def delays(figures: Figures) -> list[str]:
-    """Return how response / expected response is distributed."""
-    lines: list[str] = []
-    for name in ("medium", "long"):
-        found = means({f"delay_{name}_{key}": (key, 1.0) for key in PERCENTILES}, GROUPED)(figures)
-        lines += [f"### {name.capitalize()} jobs", "", *found] if found else []
-    return lines
+def delays(name: str) -> Section:
+    """Return how response / expected response of a class is distributed."""
+    return means_table({f"delay_{name}_{key}": (key, 1.0) for key in PERCENTILES}, OF_GROUPED)
 
 
-def saturation(figures: Figures) -> list[str]:
-    """Return what tells whether schedulers keep up: makespan and length of the queue."""
-    cells = [Where(workload, name) for workload in ex.AARR for name in ex.BASES]
-    waiting = Queue("waiting_first_half", "waiting_second_half", unit="jobs that wait")
-    return [*means(LENGTHS)(figures), *saturation_table(figures, cells, waiting)]
-
-
-def workload_table(figures: Figures) -> list[str]:
+def workload_table() -> Section:
     """Return the classes' shares of jobs and of work, and the shares of sizes; of jobs as drawn, too."""
-    columns = {f"{part}_{name}": f"{name} {part}" for part in ("jobs", "work") for name in printed.CLASS_JOBS}
-    columns |= {"serial_share": "serial", "power_share": "powers of two"}
+    columns = {f"{part}_{name}": (f"{name} {part}", 100.0) for part in ("jobs", "work") for name in printed.CLASS_JOBS}
+    columns |= {"serial_share": ("serial", 100.0), "power_share": ("powers of two", 100.0)}
+    columns |= {"processes_mean": ("mean size", 1.0)}
     shares = [*printed.CLASS_JOBS.values(), *printed.CLASS_WORK.values(), printed.SERIAL, printed.POWERS]
-    lines = table_head(("%",), [*columns.values(), "mean size"])
-    lines.append(table_row(("published",), [*(number(100 * share) for share in shares), "-"]))
-    cells = {
-        "as drawn": Where("W1", ex.SSP, ex.ORIGINAL),
-        **{f"{workload}, grown": Where(workload, ex.SSP) for workload in ex.AARR},
-    }
-    for name, where in cells.items():
-        if figures.seeds(where):
-            found = [interval_text(figures.mean(key, where), factor=100.0) for key in columns]
-            lines.append(table_row((name,), [*found, interval_text(figures.mean("processes_mean", where))]))
-    return [*lines, ""]
+    cells = {"as drawn": Where("W1", ex.SSP, ex.ORIGINAL)}
+    cells |= {f"{work}, grown": Where(work, ex.SSP) for work in ex.AARR}
+    rows: list[Row] = [(("published",), [*(number(100 * share) for share in shares), "-"])]
+    rows += [((name,), means(columns, where)) for name, where in cells.items()]
+    return table(("%",), heads(columns), rows, counted=False)
 
 
-def plain(figures: Figures) -> list[str]:
+def plain() -> Section:
     """Return what time slices and the growth of jobs do: SSP against plain space sharing, and against itself on jobs as drawn."""
-    ssp = Where("W1", ex.SSP)
     others = {name: Where("W1", name) for name in ex.PLAIN} | {"SSP, jobs as drawn": Where("W1", ex.SSP, ex.ORIGINAL)}
     columns = {"response_all_s": "response", "rr_60_short": "RR short, 60 s", **RR}
-    rows = [
-        table_row((name, str(figures.seeds(where))), [percent_text(figures.change(key, ssp, where)) for key in columns])
-        for name, where in others.items()
-        if figures.seeds(where)
-    ]
+    rows = [((name,), [change(key, Where("W1", ex.SSP), where) for key in columns]) for name, where in others.items()]
     text = (
         "Change of SSP at W1, %, against other ways to run the same jobs: EASY on the same nodes without slices, first come first"
         " served or short before medium before long jobs; and against SSP with one process a node on jobs as the model draws them."
     )
-    return titled(text, ("SSP against", "seeds"), [*columns.values()], rows)
-
-
-def harm(figures: Figures) -> list[str]:
-    """Return who is worse off than under SSP."""
-    cells = [Where(workload, name) for workload in ex.AARR for name in GROUPED]
-    if all(figures.mean("harm_h1", where) is None for where in cells):
-        return []
-    return harm_tables(figures, ex.SSP, cells, [Where(workload, ex.GLTS) for workload in ex.AARR])
+    return table(("SSP against",), columns.values(), rows, text)
 
 
 # ---------------------------------------------------------------- the page
@@ -236,30 +186,34 @@ _SLACK: Final[Columns] = {
 }
 _PRINTED = ", ".join(f"{value:g} ({name})" for name, value in printed.SSP_W2.items())
 # fmt: off
-_PARTS: Final[Mapping[str, Section]] = {
-    "GLTS against the others": changes(["Change against SSP, %."], ("", ""), _to(GROUPED, ex.SSP), needed=()),
+PARTS: Final[Mapping[str, Section]] = {
+    "Published and measured": claims_of(claims),
+    "GLTS against the others": changes(["Change against SSP, %."], ("", ""), _to(GROUPED, ex.SSP)),
     "Searches": changes(["Change against another search, %."], ("", ""),
         [((load, f"{ex.GLTS} against {name}"), Where(load, ex.GLTS), Where(load, name)) for load in ex.AARR for name in ex.SCHEDULERS
         if name != ex.GLTS]),
     "One try and all": changes([f"Change of {ex.GLTS} against {ex.ONE}, %: same jobs, same search."], ("", ""),
         _to([ex.GLTS], ex.ONE), ELIGIBLE),
-    "In absolute terms": means({**{key: (title, 1.0) for key, title in {"rr_60_short": "short, 60 s", "rr_600_short": "short, 600 s",
-        **RR}.items()}, "response_all_s": ("response [h]", 1 / 3600)}, text=f"The paper prints SSP's RR at W2: {_PRINTED}."),
-    "What short jobs count": short_jobs,
-    "Core utilisation": means({**{key: (title, 100.0) for key, title in PHASES.items()},
-        f"{HIGH_LOAD}_s": ("medium or long waits [days]", 1 / DAY_S)},
-        text="In percent of all cores, while 12 jobs or more of a class wait; and how long that is."),
-    "Groups": means(
+    "In absolute terms": means_table({
+        **{key: (title, 1.0) for key, title in {"rr_60_short": "short, 60 s", "rr_600_short": "short, 600 s", **RR}.items()},
+        "response_all_s": ("response [h]", 1 / 3600),
+    }, BOTH, f"The paper prints SSP's RR at W2: {_PRINTED}."),
+    "What short jobs count": short_jobs(),
+    "Core utilisation": means_table({**{key: (title, 100.0) for key, title in PHASES.items()},
+        f"{HIGH_LOAD}_s": ("medium or long waits [days]", 1 / DAY_S)}, BOTH,
+        "In percent of all cores, while 12 jobs or more of a class wait; and how long that is."),
+    "Groups": means_table(
         OF_GROUPS,
-        GROUPED,
+        OF_GROUPED,
         "Eligible are medium and long jobs. Candidates are those that passed step 1 in searches that ended in a group. Case 1: all"
         " were waiting; 2: the primary was waiting, others ran; 3: the primary ran. Refused: for fairness, or for a promise.",
     ),
-    "Response against the one expected": delays,
-    "Which schedulers keep up": saturation,
-    "Who is worse off": harm,
-    "Workload": workload_table,
-    "Slices and growth": plain,
+    "Response against the one expected": sections({f"{name.capitalize()} jobs": delays(name) for name in ("medium", "long")}, 3),
+    "Which schedulers keep up": joined(means_table(LENGTHS, BOTH),
+        saturation(BOTH, Queue("waiting_first_half", "waiting_second_half", unit="jobs that wait"))),
+    "Who is worse off": harm(ex.SSP, OF_GROUPED, [Where(work, ex.GLTS) for work in ex.AARR]),
+    "Workload": workload_table(),
+    "Slices and growth": plain(),
     "Figure 8: size of blocks": changes([f"Change against blocks of {ex.BLOCK}, %."], ("W2", "block"),
         [((name, str(size)), where_of_block(size, name), where_of_block(ex.BLOCK, name)) for name in ex.IN_BLOCKS
         for size in ex.BLOCKS if size != ex.BLOCK]),
@@ -270,13 +224,28 @@ _PARTS: Final[Mapping[str, Section]] = {
         f"Change against {ex.GLTS}, %."], ("", ""), [((load, f"{ex.GLTS}, {name}"), Where(load, ex.GLTS, name), Where(load, ex.GLTS))
         for name, variant in ex.ORDERS.items() for load in variant.workloads], IN_GROUPS),
     "Load": changes(["All gaps between arrivals multiplied; changes in %."], ("W1, GLTS against", "gaps"),
-        [_gap(rival, gap) for rival in (ex.SSP, "CST") for gap in ex.GAPS], {"offered_load": ("offered load", 1.0)},
-        [Where("W1", ex.SSP, f"gap-{gap}") for gap in ex.GAPS]),
+        [_gap(rival, gap) for rival in (ex.SSP, "CST") for gap in ex.GAPS], {"offered_load": ("offered load", 1.0)}),
     "Other readings": changes(texts_of({name: variant.text for name, variant in ex.READINGS.items()}), ("", "", "against"),
         _readings(), IN_GROUPS),
     "What the scheduler knew, varied": changes([*texts_of({name: f"the scheduler knows {text}"
         for name, (text, _) in ex.BELIEFS.items()}), "", "Change against SSP with the same knowledge, %."], ("", "", "knows"),
         [((load, ex.GLTS, belief), Where(load, ex.GLTS, None, belief), Where(load, ex.SSP, None, belief)) for load in ex.AARR
-        for belief in ex.BELIEFS], IN_GROUPS, [Where("W1", ex.SSP, None, belief) for belief in ex.BELIEFS if belief != ex.EXACT]),
+        for belief in ex.BELIEFS], IN_GROUPS),
 }
 # fmt: on
+
+
+def _head(figures: Figures, size: Size) -> list[str]:
+    seeds = figures.seeds(Where("W1", ex.SSP)), figures.seeds(Where("W2", ex.SSP))
+    return [
+        f"{size.jobs:,} jobs on 128 nodes. Seeds of jobs, slowdowns and pairs that have run: {seeds[0]} at W1, {seeds[1]} at W2; "
+        "the column *seeds* says how many a row has. Changes are those of two schedulers under the same jobs.",
+        "",
+        VERDICTS,
+        "",
+        "All schedulers try every window of a primary job while the fairness rule refuses them; GLTS/one gives up after the groups of"
+        " the best window (`matching.fairness_tries`).",
+    ]
+
+
+report = page(_head, PARTS)

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.papers.claims import VERDICTS, claims_table
-from scripts.papers.figures import Figures, Where, interval_text, sections
+from scripts.papers.claims import VERDICTS
+from scripts.papers.figures import Figures, Where
 from scripts.papers.guests import experiment as ex
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, WORKS, claims
-from scripts.papers.harm import harm_tables
+from scripts.papers.harm import harm
 from scripts.papers.lomarc.experiment import EXACT
-from scripts.papers.means import titled
+from scripts.papers.pages import Row, Section, aside, claims_of, mean, page, ratio, table, words
 from scripts.papers.pictures import POLICIES, Point, bars, draw_all, grid, legend, point_of
-from scripts.papers.saturation import saturation_table
+from scripts.papers.saturation import saturation
 from scripts.papers.study import Size
-from scripts.tables import table_row
 
 SHOWN: Final = {
     RESPONSE: "mean response",
@@ -27,68 +26,42 @@ SHOWN: Final = {
 COLOURS: Final = {**POLICIES, ex.OPTED["half"]: "#3d6b8c", ex.OPTED["quarter"]: "#a9c4d6"}
 
 
-def report(figures: Figures, size: Size) -> list[str]:
-    """Return the lines of the page between its markers."""
-    parts = {
-        "What was expected, and what is wanted": lambda figures: [VERDICTS, "", *claims_table(claims(figures))],
-        "All policies": _policies,
-        "Who pays": _who_pays,
-        "What is believed": _beliefs,
-        "Who is later": _harm,
-        "Saturation": lambda figures: saturation_table(
-            figures, [Where(work, name) for work in (ex.W2, ex.NAS) for name in (ex.EASY, ex.GUESTS)]
-        ),
-    }
-    rows = [table_row((name, f"`{preset}`", text), ()) for name, (preset, _, text) in ex.POLICIES.items()]
-    return [
-        f"W2: {size.jobs:,} jobs of the model, seeds {ex.FIRST_SEED} to {ex.FIRST_SEED + size.seeds - 1}. {', '.join(ex.LOGS)}:"
-        f" {min(ex.LOG_JOBS, size.jobs):,} jobs of the log from there, with users' estimates; a seed draws what bounds jobs, and"
-        f" who opts in. {ex.NAS}: {min(ex.NAS_JOBS, size.jobs):,} jobs of the model at a load of {ex.NAS_LOAD:g}, named as applications"
-        " of measured co-runs."
-        " Not all seeds have run everywhere: each row says how many.",
-        "",
-        *titled("", ("policy", "preset", "what it is"), (), rows),
-        *sections(figures, parts),
-    ]
-
-
-def _policies(figures: Figures) -> list[str]:
-    cells = [Where(work, name) for work in WORKS for name in ex.MAIN]
-    cells += [Where(work, ex.GUESTS, belief=belief) for work in WORKS for belief in ex.OPTED.values()]
-    cells.sort(key=lambda cell: WORKS.index(cell.workload))
-    rows = []
-    for where in cells:
-        base = Where(where.workload, ex.EASY)
-        if figures.seeds(where) and figures.seeds(base):
-            plain = where.policy == ex.EASY
-            found = [figures.mean(key, where) if plain else figures.ratio(key, where, base) for key in SHOWN]
-            shared = interval_text(figures.mean("node_sharing", where), factor=100.0)
-            name = where.policy if where.belief in (None, EXACT) else f"{where.policy}, {where.belief}"
-            labels = (where.workload, name, str(figures.seeds(where)))
-            rows.append(table_row(labels, [*map(interval_text, found), shared]))
-    text = f"Each figure over that of {ex.EASY}, paired by seed; of {ex.EASY} itself in seconds."
-    return titled(text, ("", "", "seeds"), [*SHOWN.values(), "shared [%]"], rows)
-
-
-def _who_pays(figures: Figures) -> list[str]:
-    """Return responses and times on nodes of those who opted in, and of the others."""
-    rows = []
+def _policies() -> Section:
+    rows: list[Row] = []
     for work in WORKS:
-        for name, belief in ex.OPTED.items():
-            own, base = Where(work, ex.GUESTS, belief=belief), Where(work, ex.EASY)
-            if figures.seeds(own):
-                cells = [figures.ratio(f"{name}_{group}_response_s", own, base) for group in ("in", "others")]
-                cells += [figures.ratio(f"{name}_{group}_longer", own, base) for group in ("in", "others")]
-                rows.append(table_row((work, belief, str(figures.seeds(own))), [interval_text(cell) for cell in cells]))
+        places = [(name, None) for name in ex.MAIN] + [(ex.GUESTS, belief) for belief in ex.OPTED.values()]
+        for policy, belief in places:
+            where, base = Where(work, policy, belief=belief), Where(work, ex.EASY)
+            found = [mean(key, where) if policy == ex.EASY else ratio(key, where, base) for key in SHOWN]
+            name = policy if belief is None else f"{policy}, {belief}"
+            rows.append(((work, name), [*found, aside(mean("node_sharing", where, 100.0))]))
+    text = f"Each figure over that of {ex.EASY}, paired by seed; of {ex.EASY} itself in seconds."
+    return table(("", ""), [*SHOWN.values(), "shared [%]"], rows, text)
+
+
+def _who_pays() -> Section:
+    """Return responses and times on nodes of those who opted in, and of the others."""
+    rows = [
+        (
+            (work, belief),
+            [
+                ratio(f"{name}_{group}_{what}", Where(work, ex.GUESTS, belief=belief), Where(work, ex.EASY))
+                for what in ("response_s", "longer")
+                for group in ("in", "others")
+            ],
+        )
+        for work in WORKS
+        for name, belief in ex.OPTED.items()
+    ]
     text = (
         f"{ex.GUESTS}: mean response, and mean time on nodes over that alone, over those of the same jobs under {ex.EASY}. Who opts"
         " in is drawn: by user, of jobs of the model by job."
     )
     heads = ["opted in, response", "others, response", "opted in, time on nodes", "others, time on nodes"]
-    return titled(text, ("", "", "seeds"), heads, rows)
+    return table(("", ""), heads, rows, text)
 
 
-def _beliefs(figures: Figures) -> list[str]:
+def _beliefs() -> Section:
     cells = [
         Where(ex.W2, name, belief=belief)
         for belief in ex.WRONG
@@ -100,31 +73,45 @@ def _beliefs(figures: Figures) -> list[str]:
         *(Where(ex.NAS, name, belief=ex.UNKNOWN) for name in (ex.GUESTS, ex.LEARNED)),
     ]
     rows = [
-        table_row(
-            (where.workload, where.belief or EXACT, where.policy, str(figures.seeds(where))),
-            [interval_text(figures.ratio(key, where, Where(where.workload, ex.EASY))) for key in SHOWN],
+        (
+            (where.workload, where.belief or EXACT, where.policy),
+            [ratio(key, where, Where(where.workload, ex.EASY)) for key in SHOWN],
         )
         for where in cells
-        if figures.seeds(where)
     ]
     text = (
         f"Over {ex.EASY}. Wrong on purpose: *shuffled*: the scheduler believes of each job the usage of another one; *inverted*:"
-        " what it"
-        f" does not use. *{ex.UNKNOWN}*: no pair is known at first."
+        f" what it does not use. *{ex.UNKNOWN}*: no pair is known at first."
     )
-    return titled(text, ("", "", "", "seeds"), [*SHOWN.values()], rows)
+    return table(("", "", ""), SHOWN.values(), rows, text)
 
 
-def _harm(figures: Figures) -> list[str]:
-    cells = [Where(ex.W2, name) for name in (ex.PSS, ex.LOMARC, ex.GUESTS, ex.OUTLASTING)]
-    return harm_tables(
-        figures,
-        ex.EASY,
-        cells,
-        [Where(ex.W2, name) for name in (ex.PSS, ex.LOMARC, ex.GUESTS)],
-        "four",
-        "three",
-    )
+_HARMED: Final = [Where(ex.W2, name) for name in (ex.PSS, ex.LOMARC, ex.GUESTS, ex.OUTLASTING)]
+_NAMED: Final = words(
+    ("policy", "preset", "what it is"), [(name, f"`{preset}`", text) for name, (preset, _, text) in ex.POLICIES.items()]
+)
+PARTS: Final = {
+    "What was expected, and what is wanted": claims_of(claims, text=VERDICTS),
+    "All policies": _policies(),
+    "Who pays": _who_pays(),
+    "What is believed": _beliefs(),
+    "Who is later": harm(ex.EASY, _HARMED, _HARMED[:3], "four", "three"),
+    "Saturation": saturation([Where(work, name) for work in (ex.W2, ex.NAS) for name in (ex.EASY, ex.GUESTS)]),
+}
+
+
+def _head(figures: Figures, size: Size) -> list[str]:
+    return [
+        f"W2: {size.jobs:,} jobs of the model, seeds {ex.FIRST_SEED} to {ex.FIRST_SEED + size.seeds - 1}. {', '.join(ex.LOGS)}:"
+        f" {min(ex.LOG_JOBS, size.jobs):,} jobs of the log from there, with users' estimates; a seed draws what bounds jobs, and"
+        f" who opts in. {ex.NAS}: {min(ex.NAS_JOBS, size.jobs):,} jobs of the model at a load of {ex.NAS_LOAD:g}, named as applications"
+        " of measured co-runs. Not all seeds have run everywhere: each row says how many.",
+        "",
+        *_NAMED(figures)[:-1],
+    ]
+
+
+report = page(_head, PARTS)
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:

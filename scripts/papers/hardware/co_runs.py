@@ -73,6 +73,20 @@ def mean_speedup(table: CoRunTable, names: Sequence[str]) -> float:
     return statistics.fmean([1.0 / table.ratios[one, other] for one in names for other in names])
 
 
+def all_measured(table: CoRunTable) -> list[str]:
+    """Return applications of which all pairs were measured: those with most gaps are left out, one after the other."""
+    names = list(table.applications)
+    while True:
+        gaps = {
+            name: sum((name, other) not in table.ratios or (other, name) not in table.ratios for other in names)
+            for name in names
+        }
+        worst = max(names, key=gaps.__getitem__)
+        if not gaps[worst]:
+            return names
+        names.remove(worst)
+
+
 def speedups(logs: Path | None) -> CoRunTable:
     """Return the Marconi table."""
     return _read(_there(folder_of(logs) / MARCONI))

@@ -10,7 +10,7 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.claims import MAKESPAN
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
-from scripts.papers.hardware.report import cell
+from scripts.papers.hardware.report import at
 from scripts.papers.pictures import Point, bars, grid, legend, point_of, pyplot
 
 COLOURS: Final = {ex.ELISE: "#5fa8d3", ex.CO_EXECUTION: "#0b3954"}
@@ -45,7 +45,7 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
 
 
 def _makespan(figures: Figures, workload: str, policy: str) -> Point | None:
-    found = figures.ratio(MAKESPAN, cell(workload, policy), Where(workload, ex.EASY))
+    found = figures.ratio(MAKESPAN, at(workload, policy), Where(workload, ex.EASY))
     if found is None:
         return None
     told = PUBLISHED.get(workload) if policy == ex.ELISE else None
@@ -54,5 +54,5 @@ def _makespan(figures: Figures, workload: str, policy: str) -> Point | None:
 
 
 def _slower(figures: Figures, workload: str, policy: str) -> Point | None:
-    values = [100 * value for value in figures.values("slower_by_5", cell(workload, policy)).values()]
+    values = [100 * value for value in figures.values("slower_by_5", at(workload, policy)).values()]
     return point_of(values) if values else None

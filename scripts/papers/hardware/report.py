@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.papers.claims import VERDICTS, claims_table
-from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
+from scripts.papers.claims import VERDICTS
+from scripts.papers.figures import Figures, Where
 from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.bound import best_pair
 from scripts.papers.hardware.claims import MAKESPAN, claims
@@ -16,15 +17,28 @@ from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup
 from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import nas_table, node_table
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
-from scripts.papers.means import means_of
+from scripts.papers.pages import (
+    Columns,
+    Row,
+    Section,
+    Shown,
+    aside,
+    change,
+    claims_of,
+    heads,
+    mean,
+    means,
+    sections,
+    table,
+    texts_of,
+)
+from scripts.papers.rows import mean_text
 from scripts.papers.study import Size
-from scripts.tables import NOTHING, number, percent, table_head, table_row
+from scripts.tables import NOTHING, number, percent
 
-from cosched_emulator.statistics.intervals import Interval
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 
-# By column of the study: heading, and what a value is multiplied by.
-OF_JOBS: Final[Mapping[str, tuple[str, float]]] = {
+OF_JOBS: Final[Columns] = {
     "ratio_mean": ("run time / compact", 1.0),
     "slower": ("slower than compact, %", 100.0),
     "slower_by_5": ("by more than 5 %, %", 100.0),
@@ -36,7 +50,7 @@ RESPONSE: Final = "response_s_mean"
 LATER: Final = "harm_h1"
 
 
-def cell(workload: str, policy: str, belief: str | None = None) -> Where:
+def at(workload: str, policy: str, belief: str | None = None) -> Where:
     """Return the cells of a policy on a workload."""
     return Where(workload, policy, ex.variant_of(workload, policy), belief)
 
@@ -60,113 +74,101 @@ def file_of(figures: Figures, workload: str) -> Path | None:
     return file if file is not None and file.is_file() else None
 
 
-def elise(figures: Figures) -> list[str]:
+def _change(key: str, where: Where) -> Shown:
+    return change(key, where, Where(where.workload, ex.EASY))
+
+
+# ---------------------------------------------------------------- makespans
+
+
+def elise() -> Section:
     """Return the ELiSE paper's Table 2, published beside measured."""
-    rows = []
-    for workload, (mean, published) in zip(ex.MARCONI, TABLE_2.items(), strict=True):
-        if not figures.seeds(Where(workload, ex.EASY)):
-            continue
-        cells = [percent(published)]
-        for policy in (ex.ELISE, ex.CO_EXECUTION):
-            cells += [
-                percent_text(_change(figures, MAKESPAN, cell(workload, policy))),
-                _orders(figures, workload, policy),
+
+    def section(figures: Figures) -> list[str]:
+        rows: list[Row] = []
+        for work, (speedup, published) in zip(ex.MARCONI, TABLE_2.items(), strict=True):
+            cells = [
+                cell
+                for policy in (ex.ELISE, ex.CO_EXECUTION)
+                for cell in (_change(MAKESPAN, at(work, policy)), partial(_orders, workload=work, policy=policy))
             ]
-        rows.append(
-            table_row((mean, _applications(figures, workload)), [*cells, percent(_least_change(figures, workload))])
-        )
+            labels = (speedup, _applications(figures, work))
+            rows.append((labels, [percent(published), *cells, partial(_least, workload=work)]))
+        titles = ("published", ex.ELISE, "four orders", ex.CO_EXECUTION, "four orders", "least possible")
+        return table(("mean speedup", "applications"), titles, rows, text, counted=False)(figures)
+
     text = (
         f"100 nodes of 2 x 24 cores, jobs of {PROCESSES} processes, all submitted at once; change of the makespan against EASY, %."
         " Means over draws of the jobs; *four orders*: the jobs of the first draw in four other orders, smallest and largest change."
         " *Least possible*: what no order and no choice of pairs can exceed, below."
     )
-    return [
-        text,
-        "",
-        *table_head(
-            ("mean speedup", "applications"),
-            ("published", ex.ELISE, "four orders", ex.CO_EXECUTION, "four orders", "least possible"),
-        ),
-        *rows,
-        "",
-    ]
+    return section
 
 
-def mixes(figures: Figures) -> list[str]:
+def mixes() -> Section:
     """Return how the gain depends on the mix of sizes on ARIS."""
-    published = {"ARIS 256": ARIS_256, ex.MIXED: ARIS_MIXED}
+    published = {"ARIS 256": percent(ARIS_256), ex.MIXED: percent(ARIS_MIXED)}
     policies = (ex.ELISE, ex.CO_EXECUTION, ex.EASY_WIDEST, ex.CO_FCFS)
-    rows = []
-    for workload, sizes in ex.ARIS.items():
-        if figures.seeds(Where(workload, ex.EASY)):
-            told = published.get(workload)
-            cells = [percent_text(_change(figures, MAKESPAN, cell(workload, policy))) for policy in policies]
-            shown = ", ".join(map(str, sizes)) or "all, to 2048"
-            rows.append(
-                table_row(
-                    (shown,),
-                    [NOTHING if told is None else percent(told), *cells, percent(_least_change(figures, workload))],
-                )
-            )
+    rows: list[Row] = []
+    for work, sizes in ex.ARIS.items():
+        cells = [_change(MAKESPAN, at(work, policy)) for policy in policies]
+        shown = ", ".join(map(str, sizes)) or "all, to 2048"
+        rows.append(((shown,), [published.get(work, NOTHING), *cells, partial(_least, workload=work)]))
     text = (
         "200 nodes of 2 x 10 cores, applications of the ARIS table with these numbers of processes, all submitted at once; change of"
         " the makespan against EASY, %. 200 nodes do not hold 2025 processes spread: such jobs run compact, one at a time."
     )
-    return [text, "", *table_head(("processes",), ["published", *policies, "least possible"]), *rows, ""]
+    return table(("processes",), ["published", *policies, "least possible"], rows, text, counted=False)
 
 
-def schedulers(figures: Figures) -> list[str]:
+def schedulers() -> Section:
     """Return what each scheduler does to machine and jobs."""
-    lines = [
-        "Changes against EASY, %; *later*: jobs that respond more than 5 % and a minute later than under EASY. Run times over compact"
-        " ones, mean and most; jobs that run slower than compact.",
-        "",
-        *table_head(
-            ("", "", "seeds"), ["makespan", "mean response", "later, %", *[title for title, _ in OF_JOBS.values()]]
-        ),
-    ]
-    for workload in ex.SHOWN:
+    rows: list[Row] = []
+    for work in ex.SHOWN:
         for policy in ex.POLICIES:
-            where = cell(workload, policy)
-            if figures.seeds(where):
-                changes = [percent_text(_change(figures, key, where)) for key in (MAKESPAN, RESPONSE)]
-                later = interval_text(figures.mean(LATER, where), factor=100.0)
-                lines.append(
-                    table_row(
-                        (workload, policy, str(figures.seeds(where))),
-                        [*changes, later, *means_of(figures, OF_JOBS, where)],
-                    )
-                )
-    texts = [f"- **{name}**: {text}." for name, (_, _, text) in ex.POLICIES.items()]
-    return [*texts, "", *lines, ""]
+            where = at(work, policy)
+            changes = [aside(_change(key, where)) for key in (MAKESPAN, RESPONSE)]
+            later = aside(mean(LATER, where, 100.0))
+            rows.append(((work, policy), [*changes, later, *means(OF_JOBS, where)]))
+    texts = texts_of({name: text for name, (_, _, text) in ex.POLICIES.items()})
+    told = (
+        "Changes against EASY, %; *later*: jobs that respond more than 5 % and a minute later than under EASY. Run times over compact"
+        " ones, mean and most; jobs that run slower than compact."
+    )
+    titles = ["makespan", "mean response", "later, %", *heads(OF_JOBS)]
+    return table(("", ""), titles, rows, [*texts, "", told, ""])
 
 
-def slower(figures: Figures) -> list[str]:
+def slower() -> Section:
     """Return how many jobs run slower than compact in ELiSE's setting."""
-    head = table_head(("", ""), [title for title, _ in OF_JOBS.values()])
     rows = [
-        table_row((workload, policy), means_of(figures, OF_JOBS, cell(workload, policy)))
-        for workload in ex.WORKLOADS
+        ((work, policy), means(OF_JOBS, at(work, policy)))
+        for work in ex.WORKLOADS
         for policy in (ex.ELISE, ex.CO_EXECUTION)
-        if figures.seeds(cell(workload, policy))
     ]
-    return [*head, *rows, ""]
+    return table(("", ""), heads(OF_JOBS), rows, counted=False)
 
 
-def bounds(figures: Figures) -> list[str]:
+def bounds() -> Section:
     """Return what the makespan is made of, and how short it could be."""
-    rows = []
-    for workload in ex.WORKLOADS:
-        easy, ours = Where(workload, ex.EASY), cell(workload, ex.CO_EXECUTION)
-        if not figures.seeds(ours):
-            continue
-        columns = [(MAKESPAN, easy), ("area_s", easy), ("bound_s", easy), (MAKESPAN, ours)]
-        cells = [_mean(figures, key, where) for key, where in columns]
-        ratios = [
-            value / figures.values("bound_s", ours)[seed] for seed, value in figures.values(MAKESPAN, ours).items()
-        ]
-        over = number(100 * (sum(ratios) / len(ratios) - 1))
-        rows.append(table_row((workload, _best(figures, workload)), [*cells, over]))
+
+    def over(figures: Figures, workload: str) -> str:
+        ours = at(workload, ex.CO_EXECUTION)
+        bound = figures.values("bound_s", ours)
+        ratios = [value / bound[seed] for seed, value in figures.values(MAKESPAN, ours).items()]
+        return number(100 * (sum(ratios) / len(ratios) - 1)) if ratios else NOTHING
+
+    def section(figures: Figures) -> list[str]:
+        rows: list[Row] = []
+        for work in ex.WORKLOADS:
+            easy, ours = Where(work, ex.EASY), at(work, ex.CO_EXECUTION)
+            columns = [(MAKESPAN, easy), ("area_s", easy), ("bound_s", easy), (MAKESPAN, ours)]
+            cells = [Shown("mean", key, (where,), mean_text) for key, where in columns]
+            first = [aside(each) for each in cells[:3]]
+            rows.append(((work, _best(figures, work)), [*first, cells[3], partial(over, workload=work)]))
+        titles = ("EASY [s]", "area [s]", "bound [s]", f"{ex.CO_EXECUTION} [s]", "over the bound, %")
+        return table(("", "best pair"), titles, rows, text, counted=False)(figures)
+
     text = (
         "*Area*: compact jobs on nodes that are never idle. *Bound*: a linear program over the time that nodes spend with each pair"
         " of applications, or with one alone; each application's work must be done. Nodes may be cut at will, every job has its best"
@@ -174,15 +176,7 @@ def bounds(figures: Figures) -> list[str]:
         " mean speedup of the two applications that go best together. No mix of the table's applications can do more work for each"
         " second and node than that."
     )
-    return [
-        text,
-        "",
-        *table_head(
-            ("", "best pair"), ("EASY [s]", "area [s]", "bound [s]", f"{ex.CO_EXECUTION} [s]", "over the bound, %")
-        ),
-        *rows,
-        "",
-    ]
+    return section
 
 
 def not_reached(figures: Figures) -> list[str]:
@@ -206,46 +200,34 @@ def not_reached(figures: Figures) -> list[str]:
         "- *ARIS, all sizes.* Jobs of 2025 and 2048 processes need 203 and 205 nodes to be spread, and the machine has 200. Compact"
         " they take more than half of the nodes, so that they run one after the other, with the rest of the nodes for all others.",
         f"- *Sizes mixed.* {ex.CO_EXECUTION} takes the largest jobs first, so small jobs wait longer: the mean response is better in"
-        " order"
-        " of submission, and the makespan worse. EASY itself gains little from that order.",
+        " order of submission, and the makespan worse. EASY itself gains little from that order.",
         "",
     ]
 
 
-def knowledge(figures: Figures) -> list[str]:
+def knowledge() -> Section:
     """Return what is left where the scheduler knows less."""
-    texts = [f"- **{name}**: the scheduler knows {text}." for name, (text, _) in ex.BELIEFS.items()]
-    head = table_head(("", "", "knows"), ("makespan", *[title for title, _ in OF_JOBS.values()]))
-    rows = []
-    for workload in (ex.MIXED, "Marconi 1.12"):
+    rows: list[Row] = []
+    for work in (ex.MIXED, "Marconi 1.12"):
         for policy in (ex.ELISE, ex.CO_EXECUTION):
             for belief in ex.BELIEFS:
-                where = cell(workload, policy, belief)
-                if figures.seeds(where):
-                    change = percent_text(figures.change(MAKESPAN, where, Where(workload, ex.EASY)))
-                    rows.append(table_row((workload, policy, belief), [change, *means_of(figures, OF_JOBS, where)]))
-    return [*texts, "", "Makespan: change against EASY, %.", "", *head, *rows, ""] if rows else []
-
-
-def _change(figures: Figures, key: str, where: Where) -> Interval | None:
-    return figures.change(key, where, Where(where.workload, ex.EASY))
-
-
-def _mean(figures: Figures, key: str, where: Where) -> str:
-    found = figures.mean(key, where)
-    return number(None if found is None else found.mean)
+                where = at(work, policy, belief)
+                rows.append(((work, policy, belief), [_change(MAKESPAN, where), *means(OF_JOBS, where)]))
+    texts = texts_of({name: f"the scheduler knows {text}" for name, (text, _) in ex.BELIEFS.items()})
+    told = [*texts, "", "Makespan: change against EASY, %.", ""]
+    return table(("", "", "knows"), ("makespan", *heads(OF_JOBS)), rows, told, counted=False)
 
 
 def _orders(figures: Figures, workload: str, policy: str) -> str:
     """Return the smallest and the largest change over other orders of the same jobs."""
-    changes = [*_changes(figures, workload, policy)]
+    names = map(ex.shuffle, range(1, ex.SHUFFLES + 1))
+    ratios = [figures.ratios(MAKESPAN, Where(workload, policy, name), Where(workload, ex.EASY, name)) for name in names]
+    changes = [100 * (value - 1) for each in ratios for value in each.values()]
     return f"{percent(max(changes))} to {percent(min(changes))}" if changes else NOTHING
 
 
-def _changes(figures: Figures, workload: str, policy: str) -> Iterator[float]:
-    for name in map(ex.shuffle, range(1, ex.SHUFFLES + 1)):
-        for ratio in figures.ratios(MAKESPAN, Where(workload, policy, name), Where(workload, ex.EASY, name)).values():
-            yield 100 * (ratio - 1)
+def _least(figures: Figures, workload: str) -> str:
+    return percent(_least_change(figures, workload))
 
 
 def _least_change(figures: Figures, workload: str) -> float | None:
@@ -294,43 +276,32 @@ INTRODUCTION: Final = (
     " with compact jobs. Run times on Marconi are those on ARIS of the same program and class with 256 processes; where there is none"
     " (`cg.D`, `ft.E`), the mean of these."
 )
-_PARTS: Final = {
-    "ELiSE's Table 2": elise,
-    "Sizes mixed": mixes,
-    "All schedulers": schedulers,
-    "Who runs slower than compact": slower,
-    "How short a makespan can be": bounds,
+
+
+def predictions(figures: Figures) -> list[str]:
+    """Return what models of hardware predict beside what was measured."""
+    file = file_of(figures, "ARIS 256")
+    parts: dict[str, Section] = {"LOMARC's tables": lambda _: lomarc_table()}
+    if file is not None:
+        parts["NAS pairs that were not measured"] = lambda _: nas_table(file, file_of(figures, "Marconi 1.12"))
+    parts["A node that the program has measured"] = lambda _: node_table()
+    return sections(parts, 3)(figures)
+
+
+PARTS: Final[Mapping[str, Section]] = {
+    "What is published and what is wanted": claims_of(claims),
+    "ELiSE's Table 2": elise(),
+    "Sizes mixed": mixes(),
+    "All schedulers": schedulers(),
+    "Who runs slower than compact": slower(),
+    "How short a makespan can be": bounds(),
     "What is not reached, and why": not_reached,
-    "What the scheduler knows, varied": knowledge,
+    "What the scheduler knows, varied": knowledge(),
 }
 
 
 def report(figures: Figures, size: Size) -> list[str]:
-    """Return the lines of the page."""
-    return [*_lines(figures, size)]
-
-
-def _lines(figures: Figures, size: Size) -> Iterator[str]:
-    yield INTRODUCTION
-    yield ""
-    yield f"{size.jobs} jobs a run, up to {size.seeds} seeds. {VERDICTS}"
-    yield ""
-    yield "## What is published and what is wanted"
-    yield ""
-    yield from claims_table(claims(figures))
-    yield from sections(figures, _PARTS)
-    if size.quick:
-        return
-    yield "## Predicted beside measured"
-    yield ""
-    yield "### LOMARC's tables"
-    yield ""
-    yield from lomarc_table()
-    file = file_of(figures, "ARIS 256")
-    if file is not None:
-        yield "### NAS pairs that were not measured"
-        yield ""
-        yield from nas_table(file, file_of(figures, "Marconi 1.12"))
-    yield "### A node that the program has measured"
-    yield ""
-    yield from node_table()
+    """Return the lines of the page; a quick one has no predictions, whose fits take a minute."""
+    parts = PARTS if size.quick else {**PARTS, "Predicted beside measured": predictions}
+    told = f"{size.jobs} jobs a run, up to {size.seeds} seeds. {VERDICTS}"
+    return [INTRODUCTION, "", told, "", *sections(parts)(figures)]

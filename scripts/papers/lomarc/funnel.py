@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -11,7 +12,10 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.published import STAGES, TABLE_5
-from scripts.tables import NOTHING, number, table_row
+from scripts.papers.pages import Row as TableRow
+from scripts.papers.pages import Section, Shown, table
+from scripts.papers.rows import mean_text
+from scripts.tables import NOTHING, number, table_head, table_row
 
 Row: TypeAlias = Sequence[float | None]  # in the order of STAGES
 
@@ -20,103 +24,87 @@ SEARCHES: Final = {"funnel": "all searches", "funnel_matched": "searches that ma
 SEARCH: Final = "funnel_matched"  # the kind of searches that is nearer to the paper
 SELECTED: Final = "funnel_position"
 STAGE_FIGURES: Final = (*(f"{SEARCH}_{name}" for name in CONSTRAINTS), SELECTED)  # in the order of STAGES
+CELLS: Final = [(name, work) for name in ex.TRACED for work in ex.M1]  # of table 5
+OF_PAIRS: Final = {
+    "pairs": "pairs",
+    "pairs_slowdown": "mean slowdown",
+    "pairs_not_slowed": "not slowed (exactly 1), share",
+    "pairs_above_limit": "above the limit of 1.6",
+    "pairs_above_memory": "do not fit into memory",
+}
+_plain = partial(Shown, "mean", show=mean_text)
 
 
-def stages(figures: Figures, where: Where, searches: str) -> Row | None:
-    """Return the row of table 5 for a scheduler, as means over the seeds that are there; ``searches``: a key of `SEARCHES`."""
-    names = (*(f"{searches}_{name}" for name in CONSTRAINTS), SELECTED)
-    row = [_mean([*figures.values(name, where).values()]) for name in names]
-    return None if row[0] is None else row
-
-
-def shares_of_stages(row: Row) -> Row:
-    """Return the share that each constraint leaves of what the one before left, for all but the queue and the selected."""
-    counts = row[: len(CONSTRAINTS)]
-    return [
-        None if before is None or after is None or not before else after / before for before, after in pairwise(counts)
-    ]
-
-
-def funnel_table(figures: Figures) -> list[str]:
+def funnel_table() -> Section:
     """Return table 5, published beside measured."""
-    lines = [
+    rows: list[TableRow] = []
+    for name, work in CELLS:
+        own = Where(work, name, ex.PUBLISHED_LENGTH[work])
+        rows.append(((name, work, "published"), [*map(number, TABLE_5[name][work])]))
+        for text, where, search in (
+            *((text, Where(work, name), search) for search, text in SEARCHES.items()),
+            (f"{SEARCHES[SEARCH]}, `{own.variant}`", own, SEARCH),
+        ):
+            columns = (*(f"{search}_{stage}" for stage in CONSTRAINTS), SELECTED)
+            rows.append(((name, work, text), [_plain(column, (where,)) for column in columns]))
+    text = (
         "The queue is what a search for a partner looks at, the searching job not counted; the selected one is counted among the"
-        " candidates that all constraints leave. The paper does not say over which searches its means are.",
-        "",
-        "| | | | " + " | ".join(STAGES) + " |",
-        "|---|---|---|" + "---:|" * len(STAGES),
-    ]
-    for scheduler in ex.TRACED:
-        for workload in ex.M1:
-            rows: list[tuple[str, Row | None]] = [("published", TABLE_5[scheduler][workload])]
-            rows += [(text, stages(figures, Where(workload, scheduler), which)) for which, text in SEARCHES.items()]
-            own = Where(workload, scheduler, ex.PUBLISHED_LENGTH[workload])
-            rows.append((f"{SEARCHES[SEARCH]}, `{own.variant}`", stages(figures, own, SEARCH)))
-            lines += [f"| {scheduler} | {workload} | {text} | {_cells(row, number)} |" for text, row in rows if row]
-    return [*lines, ""]
+        " candidates that all constraints leave. The paper does not say over which searches its means are."
+    )
+    return table(("", "", ""), STAGES, rows, text, counted=False)
+
+
+def pairs_table(cells: Mapping[str, Where], text: str) -> Section:
+    """Return how the pairs of some cells truly get on, over seeds."""
+    rows = [((label, where.policy), [_plain(name, (where,)) for name in OF_PAIRS]) for label, where in cells.items()]
+    return table(("", ""), OF_PAIRS.values(), rows, text)
+
+
+# ---------------------------------------------------------------- which form did the authors run?
+
+
+def shares(figures: Figures, where: Where, search: str) -> Row | None:
+    """Return the share that each constraint leaves of what the one before left, as means over seeds; ``search``: of `SEARCHES`."""
+    found = [figures.mean(f"{search}_{name}", where) for name in CONSTRAINTS]
+    return None if found[0] is None else shares_of([None if each is None else each.mean for each in found])
+
+
+def shares_of(row: Row) -> Row:
+    """Return these shares of a row of table 5, for all but the queue and the selected."""
+    counts = pairwise(row[: len(CONSTRAINTS)])
+    return [None if before is None or after is None or not before else after / before for before, after in counts]
 
 
 def shares_table(figures: Figures) -> list[str]:
-    """Return the share that passes each constraint, published and under each form of the slowdown: which did the authors run?"""
-    head = ["| | | " + " | ".join(STAGES[1:-1]) + " |", "|---|---|" + "---:|" * len(STAGES[1:-1])]
-    kinds = [(form, which) for form in (ex.FORM, *ex.FORMS) for which in SEARCHES]
-    rows: dict[tuple[str, str], dict[str, Row]] = {kind: {} for kind in (("published", ""), *kinds)}
-    for scheduler in ex.TRACED:
-        for workload in ex.M1:
-            label = f"{scheduler} {workload}"
-            rows["published", ""][label] = shares_of_stages(TABLE_5[scheduler][workload])
-            for form, which in kinds:
-                row = stages(figures, Where(workload, scheduler, None if form == ex.FORM else form), which)
-                if row is not None:
-                    rows[form, which][label] = shares_of_stages(row)
-    lines = ["Mean over the schedulers and workloads that have run:", "", *head]
-    for (form, which), found in rows.items():
-        if found:
-            mean = [
-                _mean([value for value in column if value is not None]) for column in zip(*found.values(), strict=True)
-            ]
-            lines.append(table_row((form, SEARCHES.get(which, "")), [_share(value) for value in mean]))
-    lines += [
-        "",
-        f"Each, of `{ex.FORM}`, over searches that matched, and L-R with the queue in another order:",
-        "",
-        *head,
-    ]
-    for label, theirs in rows["published", ""].items():
-        mine = rows[ex.FORM, "funnel_matched"].get(label)
+    """Return the share that passes each constraint, published and under each form of the slowdown."""
+    head = table_head(("", ""), STAGES[1:-1])
+    published = {(name, work): shares_of(TABLE_5[name][work]) for name, work in CELLS}
+    rows = [table_row(("published", ""), _mean_of([*published.values()]))]
+    for form in (ex.FORM, *ex.FORMS):
+        variant = None if form == ex.FORM else form
+        for search, text in SEARCHES.items():
+            found = [shares(figures, Where(work, name, variant), search) for name, work in CELLS]
+            known = [each for each in found if each is not None]
+            rows += [table_row((form, text), _mean_of(known))] if known else []
+    each_row = []
+    for (name, work), theirs in published.items():
+        mine = shares(figures, Where(work, name), SEARCH)
         if mine is not None:
-            lines += [f"| {label} | published | {_cells(theirs, _share)} |", f"| {label} | | {_cells(mine, _share)} |"]
-    for workload in ex.M1:
+            each_row.append(table_row((f"{name} {work}", "published"), [*map(_share, theirs)]))
+            each_row.append(table_row((f"{name} {work}", ""), [*map(_share, mine)]))
+    for work in ex.M1:
         for order in ex.ORDERS:
-            other = stages(figures, Where(workload, "L-R", order), SEARCH)
+            other = shares(figures, Where(work, "L-R", order), SEARCH)
             if other is not None:
-                lines.append(f"| L-R {workload} | `{order}` | {_cells(shares_of_stages(other), _share)} |")
-    return [*lines, ""]
+                each_row.append(table_row((f"L-R {work}", f"`{order}`"), [*map(_share, other)]))
+    text = f"Each, of `{ex.FORM}`, over searches that matched, and L-R with the queue in another order:"
+    means = ["Mean over the schedulers and workloads that have run:", "", *head, *rows, ""]
+    return [*means, text, "", *head, *each_row, ""]
 
 
-def pairs_table(figures: Figures, cells: Mapping[str, Where]) -> list[str]:
-    """Return how the pairs of some cells truly get on, over seeds."""
-    names = {
-        "pairs": "pairs",
-        "pairs_slowdown": "mean slowdown",
-        "pairs_not_slowed": "not slowed (exactly 1), share",
-        "pairs_above_limit": "above the limit of 1.6",
-        "pairs_above_memory": "do not fit into memory",
-    }
-    lines = ["| | | seeds | " + " | ".join(names.values()) + " |", "|---|---|---|" + "---:|" * len(names)]
-    for label, where in cells.items():
-        if figures.values("pairs", where):
-            row = [number(_mean([*figures.values(name, where).values()])) for name in names]
-            lines.append(table_row((label, where.policy, str(figures.seeds(where))), row))
-    return [*lines, ""]
-
-
-def _cells(row: Row, text: Callable[[float | None], str]) -> str:
-    return " | ".join(text(value) for value in row)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return statistics.fmean(values) if values else None
+def _mean_of(rows: Sequence[Row]) -> list[str]:
+    columns = [[value for value in column if value is not None] for column in zip(*rows, strict=True)]
+    return [_share(statistics.fmean(column) if column else None) for column in columns]
 
 
 def _share(value: float | None) -> str:

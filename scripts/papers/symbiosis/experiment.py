@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.glts.experiment import scenario_of as glts_scenario
-from scripts.papers.hardware.co_runs import aris_file
-from scripts.papers.hardware.learning import all_measured
+from scripts.papers.hardware.co_runs import all_measured, aris_file
 from scripts.papers.lomarc.experiment import AARR, BASE, EXACT, FORMS
 from scripts.papers.lomarc.experiment import BELIEFS as OF_LOMARC
 from scripts.papers.rua.experiment import in_window
