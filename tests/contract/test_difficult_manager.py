@@ -51,7 +51,7 @@ def play(preset: str, table: dict[str, Any], *, own: bool) -> tuple[DigestLink, 
     return link, run(prepare(table), link)
 
 
-@pytest.mark.by_default(4)
+@pytest.mark.by_default(3)
 @pytest.mark.parametrize(("preset", "scenario"), CASES)
 def test_lags_of_every_kind_suit_every_preset(preset: str, scenario: str, tmp_path: Path) -> None:
     link, finished = play(preset, difficult(scenario, tmp_path, LAGS), own=False)
@@ -60,7 +60,7 @@ def test_lags_of_every_kind_suit_every_preset(preset: str, scenario: str, tmp_pa
         assert link.kinds["JobStarted"] >= len(finished.records) - 2
 
 
-@pytest.mark.by_default(8)
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize(("preset", "scenario"), CASES)
 def test_what_a_manager_does_by_itself_suits_every_preset(preset: str, scenario: str, tmp_path: Path) -> None:
     link, finished = play(preset, difficult(scenario, tmp_path, {**LAGS, **ACTS, **STARTS}), own=True)

@@ -33,9 +33,16 @@ SEEN = {
 # Long cases of presets that have a shorter one, and that differ from a preset with all of its cases in little.
 LONG = {
     ("conservative", "mixed"),
-    *((preset, "groups") for preset in ("co-execution", "co-execution-easy", "spread")),
-    *((preset, "statistical") for preset in ("glts-fbo", "glts-ns", "glts-nh", "cst", "cstws")),
-    *((preset, "lomarc") for preset in ("lomarc-n", "lomarc-u1", "lomarc-u2")),
+    *(
+        (preset, "groups")
+        for preset in ("co-execution", "co-execution-easy", "co-execution-shortest", "spread", "glts-ns")
+    ),
+    *((preset, "statistical") for preset in ("glts", "glts-fbo", "glts-nh", "cst", "cstws")),
+    *((preset, "lomarc") for preset in ("glts", "lomarc-n", "lomarc-u1", "lomarc-u2", "lomarc-u1-shortest", "guests")),
+    *(
+        (preset, "pairs")
+        for preset in ("easy-suspending", "easy-suspending-unreserved", "symbiosis", "symbiosis-express")
+    ),
 }
 
 

@@ -34,7 +34,6 @@ def plugin_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 # cases use the codec in test_golden_schedules.py; with a second process they are slow tests.
 COUPLED = [
     ("easy", "lublin"),
-    ("easy", "swf"),
     ("conservative", "swf"),
     ("rua", "lublin"),
     ("lomarc-r", "lomarc"),

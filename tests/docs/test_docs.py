@@ -40,6 +40,13 @@ COMMANDS = {
 }
 SETTING = re.compile(r"[A-Z_]+=")
 WITH_EXAMPLES = [page for page in PAGES if any("example" in fence.words for fence in fences(page))]
+# Pages whose examples take most of the time of all, each with the quicker tests of the same commands.
+SLOW = {
+    "coscheduling.md": "contract/test_golden_schedules.py: the case contexts",
+    "gang.md": "contract/test_golden_schedules.py: the case time-shared",
+    "live.md": "emulator/cli/test_user_commands.py, emulator/live/test_live_process.py",
+    "tutorial-test-bed.md": "emulator/cli/test_keys.py, emulator/couplings/test_standby.py",
+}
 # Reference pages whose parts other tests check in this process; their examples of the command for it are slow.
 WITH_PARTS = ("adding-a-part.md", "writing-a-policy.md")
 CHECK = "cosched-plugin check"
@@ -147,7 +154,10 @@ def run_line(line: str, folder: Path, environment: dict[str, str]) -> Ran:
 @pytest.mark.parametrize(
     ("page", "with_checks"),
     [
-        *(pytest.param(page, page not in WITH_PARTS, id=page) for page in WITH_EXAMPLES),
+        *(
+            pytest.param(page, page not in WITH_PARTS, id=page, marks=[pytest.mark.slow] * (page in SLOW))
+            for page in WITH_EXAMPLES
+        ),
         *(pytest.param(page, True, id=f"{page}-checks", marks=pytest.mark.slow) for page in WITH_PARTS),
     ],
 )

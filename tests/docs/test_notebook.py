@@ -25,6 +25,7 @@ def run_cell(source: str, names: dict[str, Any]) -> object:
     )
 
 
+@pytest.mark.slow  # what its cells call is in python.md, whose examples run
 def test_the_notebook_runs_and_each_cell_shows_something(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)

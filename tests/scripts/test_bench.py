@@ -289,6 +289,7 @@ def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
     assert "**1.62**" in text
 
 
+@pytest.mark.slow
 def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
     extent = bench_live.Extent(queue=60, a_second=20.0, warm_up_s=0.5, timed_s=1.5)
     rows = list(bench_live.measure(["conservative"], "counted", extent, silent))
@@ -305,6 +306,7 @@ def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
     assert "**no**" in text
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("forks")
 def test_the_page_of_a_report_is_measured() -> None:
     rows = list(bench_report.measure(bench_report.Extent(40, 60, 80, 100), silent))

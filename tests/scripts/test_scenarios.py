@@ -152,6 +152,7 @@ def test_scenario_has_a_description_and_uses_the_library(script: Path) -> None:
     assert lines[2] == '. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"'
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 def test_shellcheck_finds_nothing() -> None:
     scripts = [str(path) for path in (*EXECUTABLE, ROOT / "scripts" / "lib.sh", ROOT / ".ci" / "run")]

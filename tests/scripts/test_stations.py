@@ -74,7 +74,10 @@ def test_a_run_that_fails_has_a_reason(tree: Path, monkeypatch: pytest.MonkeyPat
     assert "more than 0 s" in table[2]
 
 
-@pytest.mark.parametrize("name", stations.JOBS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name not in ("easy", "conservative"))) for name in stations.JOBS],
+)
 def test_a_decision_enters_few_files(name: str) -> None:
     """A file more than the goal is a file more to read for everybody who follows a decision."""
     row = stations.count(name)

@@ -296,7 +296,7 @@ def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
     accounting.close()
 
 
-@pytest.mark.by_default(2)
+@pytest.mark.by_default(1)
 @pytest.mark.parametrize(("preset", "scenario"), CASES)
 def test_a_run_that_is_killed_repeatedly_gives_the_same_results(preset: str, scenario: str, tmp_path: Path) -> None:
     """The schedule, and the results made from the database alone, equal those of the undisturbed run."""

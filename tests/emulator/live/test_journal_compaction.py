@@ -134,7 +134,7 @@ class Twins(Life):
 @pytest.mark.parametrize(
     ("policy", "late", "seeds"),
     [
-        *(("rua", False, 2), ("lomarc-r", False, 2), ("glts", False, 2), ("paired-gang", True, 1)),
+        *(("rua", False, 1), ("lomarc-r", False, 1), ("glts", False, 2), ("paired-gang", True, 1)),
         *(pytest.param(*case, 6, marks=pytest.mark.slow) for case in product(SITES, (False, True))),
     ],
 )
@@ -332,7 +332,7 @@ def left_anew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     site.books.close()
 
 
-@pytest.mark.parametrize("number", [72, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [36, pytest.param(1000, marks=pytest.mark.slow)])
 def test_no_damage_goes_unnoticed(number: int, left_anew: Path, tmp_path: Path) -> None:
     _, _, books = restored(copied(left_anew, tmp_path / "sound"))
     books.close()
@@ -381,7 +381,7 @@ def test_what_differs_is_told(statement: str, told: str, left_anew: Path, tmp_pa
         assert not examine(str(path)).whole
 
 
-@pytest.mark.parametrize("number", [36, pytest.param(360, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [24, pytest.param(360, marks=pytest.mark.slow)])
 def test_what_is_whole_is_saved(number: int, left_anew: Path, tmp_path: Path) -> None:
     """What was alive when the journal began anew, what has happened since, and what is whole of the rows of what ended before."""
     _, _, books = restored(copied(left_anew, tmp_path / "sound"))
