@@ -15,7 +15,7 @@ from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.record import JobRecord, Stay
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, NODE_FAIL, JobSpec, NodeClass, Run
+from cosched_plugin.protocol.messages import COMPLETED, JobSpec, NodeClass, Run
 
 F = Fraction
 Number: TypeAlias = int | float | Fraction
@@ -154,72 +154,6 @@ def test_a_wrong_schedule_is_refused(jobs: list[JobRecord], error: str) -> None:
         check([*jobs, *(job for job in JOBS if job.job.spec.id not in changed)])
 
 
-@pytest.mark.parametrize(
-    ("job", "own_ppm"),
-    [(JOB_1, (1_000_000, 1_200_000)), (JOB_3, (960_000, 1_000_000)), (JOB_3, (1_000_000, 1_250_000)), (JOB_3, None)],
-)
-def test_a_jobs_own_slowdown_counts(job: JobRecord, own_ppm: tuple[int, int] | None) -> None:
-    changed = job._replace(job=job.job._replace(self_slowdown=own_ppm))
-    with pytest.raises(AssertionError, match=rf"job {job.job.spec.id}: [0-9.]+ us of work done"):
-        check([changed, *(other for other in JOBS if other is not job)])
-
-
-@pytest.mark.parametrize("resume_us", [0, 990, 1010])
-def test_time_lost_on_the_way_back_from_disk_counts(resume_us: int) -> None:
-    with pytest.raises(AssertionError, match="job 1"):
-        check(JOBS, resume_us=resume_us)
-
-
-@pytest.mark.parametrize("pair", sorted(COS))
-def test_slowdowns_between_jobs_count(pair: tuple[int, int]) -> None:
-    wrong = {**COS, pair: F(11, 10)}
-    with pytest.raises(AssertionError, match=rf"job {pair[0]}: [0-9.]+ us of work done"):
-        check_schedule(JOBS, MACHINE, table(wrong), RESUME_US)
-
-
-def test_one_job_on_each_cpu_and_processes_on_all_cores() -> None:
-    # A serial job; three processes: SL_sno and SL_scr; two threads of one process on one CPU.
-    own = (1_100_000, 1_200_000)
-    check([record(1, 10_000, [(0, 10_000)], runs_on((2, 1, 0b1000, 1)), own)], tolerance_us=0)
-    check([record(1, 10_000, [(0, 13_200)], runs_on((2, 1, 0b0111, 3)), own)], tolerance_us=0)
-    check([record(1, 10_000, [(0, 13_200)], runs_on((2, 1, ALL, 4)), own)], tolerance_us=0)
-    check([record(1, 10_000, [(0, 10_000)], runs_on((2, 1, ALL, 4)), None)], tolerance_us=0)
-    # The worst node is not always the shared one: 1.1 * 1 on node 1 beside 1 * 1.05 on node 0.
-    one = record(1, 10_000, [(0, 11_000)], runs_on((0, 1, 1, 1), (1, 1, FRONT, 2)), own)
-    other = record(7, 11_000, [(0, 11_000)], runs_on((0, 1, 2, 1)))
-    check_schedule([one, other], MACHINE, table({(1, 7): 1.05}), 0, tolerance_us=0)
-
-
-def test_only_allowed_jobs_share_a_node() -> None:
-    three = [record(job, 10_000, [(0, 10_000)], runs_on((0, 1, 1 << job, 1))) for job in (0, 1, 3)]
-    check(three[1:])
-    with pytest.raises(AssertionError, match=r"jobs \[0, 1, 3\]: more than 2 jobs"):
-        check(three)
-    # The excess slowdowns of several others add up: 1 + .25 + .5.
-    costs: dict[tuple[int, int], Number] = {(0, 1): 1.25, (0, 3): 1.5}
-    jobs = [record(0, 10_000, [(0, 17_500)], runs_on((0, 1, 1, 1)))]
-    jobs += [record(job, 17_500, [(0, 17_500)], runs_on((0, 1, 1 << job, 1))) for job in (1, 3)]
-    check_schedule(jobs, MACHINE, table(costs), 0, jobs_per_node=3, tolerance_us=0)
-    short = [respecified(job, estimate_us=SHORT_US) for job in three[1:]]
-    with pytest.raises(AssertionError, match=r"jobs \[1, 3\]: short jobs share"):
-        check(short)
-    check(short, short_alone=False)
-    mixed = [short[0], three[2]]
-    check(mixed, class_bounds_us=None, calendar=None)
-    with pytest.raises(AssertionError, match="different classes"):
-        check(mixed)
-    with pytest.raises(AssertionError, match="which have bounds"):
-        check(mixed, class_bounds_us=None)
-    # Hardware threads 0 and 4 are of one core.
-    threaded = (NodeClass(1, 2, 2, 2, 0, 0, 0, 0),)
-    pair = [
-        record(1, 10_000, [(0, 10_000)], runs_on((0, 1, 1, 1))),
-        record(2, 10_000, [(0, 10_000)], runs_on((0, 1, 16, 1))),
-    ]
-    with pytest.raises(AssertionError, match="a core held twice"):
-        check_schedule(pair, threaded, table({}), 0)
-
-
 def test_jobs_run_in_their_slices_and_may_run_in_others() -> None:
     # Beside its own slices a job may run in others, and a job that has not started may wait.
     late = record(4, 10_000, [(60_000, 70_000)], runs_on((2, 1, ALL, 4)), None)
@@ -233,53 +167,6 @@ def test_jobs_run_in_their_slices_and_may_run_in_others() -> None:
     check(JOBS, calendar=[(50_000, 60_000, "medium"), (90_000, 95_000, "medium")])
     with pytest.raises(AssertionError, match="slices out of order at 10 us"):
         check(JOBS, calendar=[(0, 11, "medium"), (10, 20, "long")])
-
-
-def test_jobs_of_a_failed_node_start_again() -> None:
-    # Node 2 is down from 10,000 to 30,000. Job 6 begins again on node 1; job 7 was on disk, and does not end.
-    runs: tuple[Run, ...] = runs_on((2, 1, ALL, 4))
-    job_6 = record(6, 12_000, [(0, 10_000)], runs, None)
-    again = Stay(76_000, 88_000, runs_on((1, 1, ALL, 4)))
-    job_6 = job_6._replace(intervals=(*job_6.intervals, again), end_us=88_000)
-    job_7 = record(7, 50_000, [(30_000, 35_000)], runs, None, LONG_US)._replace(state=NODE_FAIL, end_us=60_000)
-    down = [(2, 10_000, 30_000), (2, 60_000, 70_000)]
-    settings: dict[str, Any] = {"calendar": None, "down": down, "ended_early": {7: NODE_FAIL}}
-    check([*JOBS, job_6, job_7], **settings)
-    check([*JOBS, job_6, job_7], **{**settings, "calendar": [(60_000, 75_000, "long"), (75_000, 76_000, "medium")]})
-    check([*JOBS, job_6, job_7], **{**settings, "calendar": SLICES[:1]})  # job 6 has not begun again
-    with pytest.raises(AssertionError, match="job 7: off its nodes at 59999 us, in a slice for long jobs"):
-        check([*JOBS, job_6, job_7], **{**settings, "calendar": [(59_999, 90_000, "long")]})
-    with pytest.raises(AssertionError, match="job 6 at 76000 us: starts again"):
-        check([*JOBS, job_6, job_7], **{**settings, "down": []})
-    with pytest.raises(AssertionError, match="job 6 at 0 us: on node 2, which is down from 9999 us on"):
-        check([*JOBS, job_6, job_7], **{**settings, "down": [(2, 9999, 30_000), *down[1:]]})
-    with pytest.raises(AssertionError, match="job 7: NODE_FAIL, not CANCELLED"):
-        check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: CANCELLED}})
-    with pytest.raises(AssertionError, match=r"jobs \[8\]: no record"):
-        check([*JOBS, job_6, job_7], **{**settings, "ended_early": {7: NODE_FAIL, 8: CANCELLED}})
-    with pytest.raises(AssertionError, match=r"job 6: 12010\.0"):  # it runs longer than its work needs
-        check([*JOBS, moved(job_6, 1, end_us=88_010), job_7], **settings)
-    with pytest.raises(AssertionError, match=r"job 7: 5000\.0 us of work done by 60000 us, of 4000 us"):
-        check([*JOBS, job_6, job_7._replace(job=job_7.job._replace(run_us=4000))], **settings)
-    # It may start again at once on another node, also after a failure during its second time on disk.
-    at_once = moved(job_6, 1, start_us=100_000, end_us=112_000)
-    check([*JOBS, at_once, job_7], **{**settings, "down": [(2, 100_000, 10**6)]})
-    twice = record(6, 12_000, [(0, 5000), (6000, 7000)], runs, None)
-    check([*JOBS, twice._replace(intervals=(*twice.intervals, again), end_us=88_000), job_7], **settings)
-    # A job that completes as its node fails has done all of its work.
-    check([*JOBS, record(6, 10_000, [(0, 10_000)], runs, None), job_7], **settings)
-    with pytest.raises(AssertionError, match=r"job 6: 10000\.0"):
-        check([*JOBS, record(6, 12_000, [(0, 10_000)], runs, None), job_7], **settings)
-
-
-def test_jobs_that_end_early() -> None:
-    runs: tuple[Run, ...] = runs_on((2, 1, ALL, 4))
-    on_disk = record(8, 50_000, [(0, 20_000)], runs)._replace(state=CANCELLED, end_us=50_000)
-    check([*JOBS, on_disk], ended_early={8: CANCELLED})
-    with pytest.raises(AssertionError, match="job 8: off its nodes at 50000 us"):
-        check([*JOBS, on_disk._replace(end_us=50_001)], ended_early={8: CANCELLED})
-    cancelled = record(8, 10, [(0, 1)], runs)._replace(state=CANCELLED, intervals=(), end_us=5)
-    check([*JOBS, cancelled], ended_early={8: CANCELLED})
 
 
 # ---------------------------------------------------------------- drawn schedules
@@ -349,28 +236,3 @@ def drawn_schedule(seed: int, jobs: int) -> tuple[list[JobRecord], Cos, list[tup
         on_disk += here
         here = []
     return records, lambda job, other: pairs[job, other], slices
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_drawn_schedules(seed: int) -> None:
-    records, cos, slices = drawn_schedule(seed, 24)
-    assert sum(len(one.intervals) > 1 for one in records) > 5
-
-    def judge(jobs: Sequence[JobRecord], resume_us: int = RESUME_US) -> None:
-        check_schedule(jobs, MACHINE, lambda a, b: float(cos(a, b)), resume_us, calendar=slices, tolerance_us=1)
-
-    judge(records)
-    for resume_us in (RESUME_US - 10, RESUME_US + 10):
-        with pytest.raises(AssertionError, match="of work done"):
-            judge(records, resume_us)
-    for place in range(0, len(records), 5):
-        job = records[place]
-        for change_us in (-10, 10):
-            with pytest.raises(AssertionError):
-                judge(
-                    [
-                        *records[:place],
-                        moved(job, -1, end_us=job.intervals[-1].end_us + change_us),
-                        *records[place + 1 :],
-                    ]
-                )

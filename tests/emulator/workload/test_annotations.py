@@ -14,7 +14,7 @@ from cosched_emulator.workload.multicore import with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import annotation_lines, read_annotations, with_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_emulator.workload.swf.swf_writer import write_swf
-from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown, UsageTuple
+from cosched_plugin.protocol.messages import JobSpec, UsageTuple
 
 ROW = "{} {} -1 100 4 -1 -1 4 120 -1 1 {} 1 {} -1 -1 -1 -1\n"
 CSV = """\
@@ -54,10 +54,6 @@ network = 0.2
 disk = 0.6
 memory = 0.4
 """
-BY_JOB = ("cpu", 900_000, 50_000, 50_000, 100_000)
-BY_BOTH = ("disk", 500_000, 100_000, 400_000, 200_000)
-BY_APPLICATION = ("network", 300_000, 500_000, 200_000, 300_000)
-BY_USER = ("disk", 200_000, 200_000, 600_000, 400_000)
 
 
 def job(number: int, source_id: int, user: str, name: str, usage: UsageTuple | None = None) -> WorkloadJob:
@@ -68,19 +64,6 @@ def write(folder: Path, text: str, name: str = "usage.csv") -> str:
     file = folder / name
     file.write_text(text)
     return str(file)
-
-
-@pytest.mark.parametrize(("text", "name"), [(CSV, "usage.csv"), (TOML, "usage.toml"), ("\ufeff" + CSV, "usage.txt")])
-def test_the_most_specific_row_wins(text: str, name: str, tmp_path: Path) -> None:
-    log = tmp_path / "log.swf"
-    keys = [(12, 7, 9), (13, 7, 9), (14, 8, 9), (15, 7, 3), (16, 8, 3), (17, -1, -1)]
-    log.write_text("".join(ROW.format(number, number, user, name) for number, user, name in keys))
-    file = write(tmp_path, text, name)
-    annotated = with_annotations(read_swf(log), read_annotations(file))
-    assert [item.usage for item in annotated.jobs] == [BY_JOB, BY_BOTH, BY_APPLICATION, BY_USER, None, None]
-    assert all(item.spec.usage is None for item in annotated.jobs)  # annotations do not set the belief
-    counts = "1 jobs by job, 1 jobs by application and user, 1 jobs by application, 1 jobs by user"
-    assert annotated.notes[-1] == f"annotations {file}: {counts}, 2 jobs not in it; 2 jobs without characteristics"
 
 
 def test_a_file_overrides_a_mix(tmp_path: Path) -> None:
@@ -98,13 +81,6 @@ def test_a_file_without_matching_jobs_gives_a_warning(tmp_path: Path) -> None:
     notes = with_annotations(plain, read_annotations(file)).notes
     assert notes[1:] == (f"warning: {file} annotates none of the 3 jobs",)
     assert notes[0].endswith("0 jobs by job, 3 jobs not in it; 3 jobs without characteristics")
-
-
-def test_rows_may_combine_a_job_with_other_keys(tmp_path: Path) -> None:
-    text = "job,user,cpu,network,memory\n1,,1,0,0\n1,7,0,1,0\n"
-    jobs = (job(1, 1, "8", ""), job(2, 1, "7", ""))
-    annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(write(tmp_path, text)))
-    assert [item.usage and item.usage[0] for item in annotated.jobs] == ["cpu", "network"]
 
 
 @pytest.mark.parametrize(
@@ -214,25 +190,6 @@ def test_jobs_with_repeated_numbers_are_read_back(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- self slowdowns
 
 
-def test_self_slowdowns_and_usage_each_take_their_most_specific_row(tmp_path: Path) -> None:
-    text = """\
-job,user,application,cpu,network,memory,self_node,self_core
-1,,,,,,0.95,1.4
-,7,,0.5,0.5,0.1,1.1,1.2
-,,9,1,0,0.2,,
-"""
-    jobs = (job(1, 1, "7", "9"), job(2, 2, "7", "8"), job(3, 3, "8", "9"), job(4, 4, "8", "8"))
-    file = write(tmp_path, text)
-    annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(file))
-    assert [item.self_slowdown for item in annotated.jobs] == [(950_000, 1_400_000), (1_100_000, 1_200_000), None, None]
-    assert [item.usage and item.usage[4] for item in annotated.jobs] == [200_000, 100_000, 200_000, None]
-    assert all(item.spec.self_slowdown is None for item in annotated.jobs)  # annotations do not set the belief
-    assert annotated.notes == (
-        f"annotations {file}: 1 jobs by job, 1 jobs by application, 1 jobs by user, 1 jobs not in it; "
-        "1 jobs without characteristics, 2 without self slowdown",
-    )
-
-
 def test_self_slowdowns_override_drawn_ones(tmp_path: Path) -> None:
     drawn = with_self_slowdowns(Workload(tuple(job(number, number, "7", "") for number in (1, 2)), None, "by hand"))
     file = write(tmp_path, "[[job]]\njob = 2\nself_node = 1\nself_core = 1.5\n", "self.toml")
@@ -261,56 +218,6 @@ def test_wrong_self_slowdowns_are_refused(row: str, message: str, tmp_path: Path
     assert str(caught.value).endswith(message)
     with pytest.raises(InputError, match=r"job\[0\]\.self_node': expected a factor from .*, got 'x'"):
         read_annotations(write(tmp_path, "[[job]]\njob = 1\nself_node = 'x'\n", "self.toml"))
-
-
-@pytest.mark.parametrize(
-    ("usage", "own", "lines"),
-    [
-        (None, (950_000, 1_400_001), ["job,self_node,self_core", "3,0.950000,1.400001"]),
-        (BY_JOB, None, ["job,bound,cpu,network,disk,memory", "3,cpu,0.900000,0.050000,0.050000,0.100000"]),
-        (
-            BY_JOB,
-            (1, 1_000_000_000),
-            [
-                "job,bound,cpu,network,disk,memory,self_node,self_core",
-                "3,cpu,0.900000,0.050000,0.050000,0.100000,0.000001,1000.000000",
-            ],
-        ),
-        (None, None, ["job"]),
-    ],
-)
-def test_only_needed_columns_are_written(
-    usage: UsageTuple | None, own: SelfSlowdown | None, lines: list[str], tmp_path: Path
-) -> None:
-    plain = (job(1, 3, "7", ""), job(2, 4, "7", ""))
-    workload = Workload((plain[0]._replace(usage=usage, self_slowdown=own), plain[1]), None, "by hand")
-    text = "".join(annotation_lines(workload))
-    assert text.splitlines() == lines
-    if len(lines) > 1:
-        read = with_annotations(Workload(plain, None, "by hand"), read_annotations(write(tmp_path, text)))
-        assert read.jobs == workload.jobs
-
-
-def test_partly_annotated_jobs_are_read_back(tmp_path: Path) -> None:
-    plain = (job(1, 3, "7", ""), job(2, 4, "7", ""))
-    known = (plain[0]._replace(usage=BY_USER), plain[1]._replace(self_slowdown=(950_000, 1_400_000)))
-    text = "".join(annotation_lines(Workload(known, None, "by hand")))
-    assert text.splitlines()[1:] == ["3,disk,0.200000,0.200000,0.600000,0.400000,,", "4,,,,,,0.950000,1.400000"]
-    assert with_annotations(Workload(plain, None, ""), read_annotations(write(tmp_path, text))).jobs == known
-
-
-def test_processes_per_node_come_from_the_most_specific_row(tmp_path: Path) -> None:
-    jobs = (job(1, 1, "8", ""), job(2, 2, "7", ""), job(3, 3, "8", ""), job(4, 4, "9", ""))
-    file = write(tmp_path, "job,user,ppn\n1,,2\n,8,4\n,7,1\n")
-    annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(file))
-    assert [(item.spec.ppn_min, item.spec.ppn_max) for item in annotated.jobs] == [(2, 2), (1, 1), (4, 4), (1, 0)]
-    assert all(item.usage is None for item in annotated.jobs)
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "1.5", "2000", "many"])
-def test_processes_per_node_are_a_whole_number(value: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"field 'ppn': expected a whole number from 1 to 1024, got '{value}'"):
-        read_annotations(write(tmp_path, f"job,ppn\n1,{value}\n"))
 
 
 ASKED = "job,user,priority,eligible,resources,licences\n1,,-7,,,\n,8,5,0-3;32,gpu:2;fpga:1,solver:1\n"
@@ -346,12 +253,3 @@ def test_what_jobs_ask_for_has_its_form(field: str, value: str, expected: str, t
     with pytest.raises(InputError) as caught:
         read_annotations(file)
     assert str(caught.value) == f"{file}:2: field '{field}': expected {expected}, got '{value}'"
-
-
-def test_a_file_is_read_again_only_where_it_has_changed(tmp_path: Path) -> None:
-    """Each run of a study reads the same file; what changes between two runs counts."""
-    file = write(tmp_path, "job,ppn\n1,2\n")
-    first = read_annotations(file)
-    assert read_annotations(file) is first
-    write(tmp_path, "job,ppn\n1,24\n")
-    assert [*read_annotations(file).values["ppn"].values()] == [24]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.runs import draw_usage
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.beliefs import UsageBelief, believed_usage, with_usage_belief
@@ -18,7 +15,6 @@ from cosched_emulator.workload.characteristics import (
     with_characteristics,
     with_characteristics_of,
 )
-from cosched_emulator.workload.description import describe
 from cosched_emulator.workload.lublin import generate
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
@@ -49,17 +45,6 @@ def test_the_class_may_be_that_of_the_largest_fraction() -> None:
     assert with_characteristics_of(WORKLOAD, "M1", 3).jobs == DRAWN.jobs
     with pytest.raises(ConfigurationError, match="'largest' behind the comma, got 'M1, drawn'"):
         with_characteristics_of(WORKLOAD, "M1, drawn")
-
-
-@pytest.mark.parametrize("name", CHARACTERISTICS)
-def test_a_mix_has_its_shares(name: str) -> None:
-    drawn = DRAWN if name == "M1" else with_characteristics(WORKLOAD, CHARACTERISTICS[name], 3)
-    counts = Counter(job.usage[0] for job in drawn.jobs if job.usage is not None)
-    for bound, share in CHARACTERISTICS[name]._asdict().items():
-        assert counts[bound] / JOBS == pytest.approx(share / 100, abs=0.025)  # three standard deviations
-    assert [job._replace(usage=None) for job in drawn.jobs] == list(WORKLOAD.jobs)
-    shares = ":".join(map(str, CHARACTERISTICS[name]))
-    assert drawn.notes[-1].startswith(f"characteristics: mix {shares}, seed 3: {counts['cpu']} cpu, ")
 
 
 def test_named_mixes_are_those_of_the_paper() -> None:
@@ -93,39 +78,6 @@ def test_fractions_are_in_the_papers_ranges(
         assert all(max(found, key=found.__getitem__) == "cpu" for found in of_class)
     else:  # the bound is the drawn class, even if the rest for the CPU is larger
         assert 0 < sum(found["cpu"] > found[bound] for found in of_class) < len(of_class)
-
-
-def test_memory_is_as_published() -> None:
-    memory = [usage[4] for usage in USAGES]
-    assert min(memory) >= 50_000
-    assert max(memory) <= WHOLE_PPM
-    assert sum(value <= 500_000 for value in memory) / JOBS == pytest.approx(0.70, abs=0.025)
-    assert sum(500_000 < value < 800_000 for value in memory) / JOBS == pytest.approx(0.25, abs=0.025)
-    assert sum(value >= 800_000 for value in memory) / JOBS == pytest.approx(0.05, abs=0.012)
-    # Of random pairs 27 % do not fit into a node's memory together (section 3 of the specification: .27).
-    assert describe(DRAWN).memory_conflict_share == pytest.approx(0.27, abs=0.01)
-
-
-def test_a_jobs_characteristics_depend_on_its_number_only() -> None:
-    part = WORKLOAD._replace(jobs=WORKLOAD.jobs[300:400][::-1])
-    assert with_characteristics(part, CHARACTERISTICS["M1"], 3).jobs == DRAWN.jobs[300:400][::-1]
-    assert (
-        draw_usage(CHARACTERISTICS["M1"], 3, 301) == DRAWN.jobs[300].usage != draw_usage(CHARACTERISTICS["M1"], 4, 301)
-    )
-    # Another mix changes classes, but neither the memory nor the fractions of jobs whose class stays.
-    other = with_characteristics(part, CHARACTERISTICS["M3"], 3)
-    for job, before in zip(other.jobs, DRAWN.jobs[300:400][::-1], strict=True):
-        assert job.usage is not None
-        assert before.usage is not None
-        assert job.usage[4] == before.usage[4]
-        assert job.usage[0] != before.usage[0] or job.usage == before.usage
-
-
-@pytest.mark.parametrize("text", ["", "M4", "40:30", "1:2:3:4", "-1:2:3", "0:0:0", "40 30 30"])
-def test_wrong_mixes_are_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        parse_characteristics(text)
-    assert caught.value.path == "characteristics"
 
 
 # ---------------------------------------------------------------- belief
@@ -194,12 +146,3 @@ def test_noise_stays_within_its_bounds() -> None:
     assert told.jobs != with_usage_belief(DRAWN, UsageBelief(noise=0.3), 3).jobs
     part = DRAWN._replace(jobs=DRAWN.jobs[50:60])
     assert with_usage_belief(part, UsageBelief(noise=0.3), 2).jobs == told.jobs[50:60]
-
-
-def test_an_example_of_bias() -> None:
-    usage = ("disk", 500_000, 100_000, 400_000, 600_000)
-    # 0.5, 0.1 and 0.4 x 1.5 = 0.6 make 1.2.
-    told = believed_usage(usage, UsageBelief(bias=0.5), 1, 1)
-    assert told == ("disk", 416_666, 83_333, 500_001, 900_000)
-    assert believed_usage(usage, UsageBelief(bias=1.0), 1, 1) == ("disk", 357_142, 71_428, 571_430, WHOLE_PPM)
-    assert believed_usage(usage, UsageBelief(bias=-0.5), 1, 1) == ("disk", 625_000, 125_000, 250_000, 300_000)

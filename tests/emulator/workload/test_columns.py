@@ -9,25 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.properties import drawn
 from tests.runs import draw_usage
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.scenario_jobs import build_workload
-from cosched_emulator.workload.characteristics import CHARACTERISTICS, choices
-from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.characteristics import CHARACTERISTICS
 from cosched_emulator.workload.jobs_in_columns import (
-    BLOCK,
-    Computed,
-    Interned,
-    Numbers,
-    Same,
-    columns_of,
     intern_values,
     round_up_all_us,
 )
-from cosched_emulator.workload.lublin import generate
 from cosched_hwmodel.draws import choice, uniform
 from cosched_hwmodel.statistical import draw_self_slowdown, draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM, round_up_us
@@ -61,56 +52,6 @@ specs = st.builds(
     pairs,
     priority=times,
 )
-jobs_of_any_kind = st.lists(
-    st.builds(WorkloadJob, specs, times, demands, times, usages, pairs, st.none() | st.booleans(), st.integers(0, 255)),
-    max_size=6,
-)
-
-
-@drawn(jobs_of_any_kind, st.slices(6), few=30, many=100)
-def test_jobs_are_returned_unchanged(jobs: list[WorkloadJob], some: slice) -> None:
-    columns = columns_of(jobs)
-    assert list(columns) == jobs
-    assert [columns[row] for row in range(-len(jobs), len(jobs))] == jobs + jobs
-    assert list(columns[some]) == jobs[some]
-    twice = [*range(len(jobs))[::-1], *range(len(jobs))]
-    assert list(columns.select(np.array(twice, dtype=np.int64))) == [jobs[row] for row in twice]
-    assert columns == jobs
-    assert columns == tuple(jobs)
-    assert columns_of(columns) is columns
-    # They are equal, and so are the files written of them.
-    assert repr(list(columns)) == repr(jobs)
-    with pytest.raises(IndexError):
-        _ = columns[len(jobs)]
-
-
-def test_columns_of_different_jobs_are_not_equal() -> None:
-    jobs = generate(5, 16).jobs
-    assert jobs != jobs[:4]
-    assert jobs != [*jobs[:4], jobs[3]]
-    assert jobs.__ne__("jobs")
-
-
-def test_columns_of_many_rows_return_all_jobs() -> None:
-    rows = 2 * BLOCK + 7
-    number = Numbers(np.arange(rows, dtype=np.int32))
-    columns = columns_of(generate(rows, 8).jobs).having(
-        user=Computed(str, number),
-        name=Interned(np.arange(rows) % 3, ("a", "b", "c")),
-        memory_mb=Same(5),
-    )
-    assert [(job.spec.user, job.spec.name, job.spec.memory_mb) for job in columns] == [
-        (str(row), "abc"[row % 3], 5) for row in range(rows)
-    ]
-    assert [job.spec.user for job in columns[BLOCK - 1 : BLOCK + 2]] == [
-        str(row) for row in range(BLOCK - 1, BLOCK + 2)
-    ]
-    assert type(columns[3].spec.id) is int
-    assert columns.known(columns.name) == columns.known(columns.memory_mb) == rows
-    assert columns.knows(columns.memory_mb)
-    assert columns.known(columns.usage) == 0
-    assert not columns.knows(columns.usage)
-    assert columns.known(Computed(lambda row: row if row % 2 else None, number)) == rows // 2
 
 
 def test_repeated_values_are_stored_once() -> None:
@@ -139,12 +80,6 @@ def test_a_job_takes_little_memory(workload: dict[str, object]) -> None:
 
 
 # ---------------------------------------------------------------- draws in arrays equal draws job by job
-
-
-def test_choices_in_arrays_equal_single_choices() -> None:
-    weights = (0, 3, 0, 5, 2, 0)
-    draws = [0.0, 0.2999, 0.3, 0.3001, 0.7999, 0.8, np.nextafter(1.0, 0.0)]
-    assert choices(np.array(draws), weights).tolist() == [choice(draw, weights) for draw in draws]
 
 
 def test_drawn_usages_follow_the_papers_rule() -> None:

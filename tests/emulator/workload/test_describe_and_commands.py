@@ -1,24 +1,15 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.emulator.parts import VERBATIM
 
 from cosched_emulator.cli.workload import workload as group
-from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
+from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.description import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
-from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
-from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
-from cosched_emulator.workload.swf.swf_reader import read_swf
-from cosched_emulator.workload.swf.swf_writer import write_swf
-from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import JobSpec
 
 SECOND = 1_000_000
@@ -73,60 +64,6 @@ def test_figures_without_meaning_are_none() -> None:
         describe(SMALL, 0)
 
 
-def test_the_table_is_aligned() -> None:
-    text = as_table(describe(SMALL))
-    assert "by hand" in text
-    assert "a note" in text
-    rows = text.splitlines()[-5:]
-    assert rows[0].endswith("max")
-    assert len({len(line) for line in rows}) == 1
-
-
-def test_the_lublin_command_writes_the_workload_of_generate(tmp_path: Path) -> None:
-    out = tmp_path / "w.swf.gz"
-    result = run("lublin", "--jobs", "40", "--processors", "32", "--aarr", "9.83", "--seed", "5", "--out", str(out))
-    assert (result.exit_code, result.output) == (0, f"40 jobs written to {out}\n")
-    expected = generate(40, 32, LublinParameters(aarr=9.83), 5, limits="estimate")
-    written = read_swf(out, VERBATIM).jobs
-    for job, drawn in zip(
-        written, expected.jobs, strict=True
-    ):  # estimates are a minute at least, or a reader would raise them
-        asked_us = max(drawn.spec.estimate_us, 60 * SECOND_US)
-        assert job == drawn._replace(spec=drawn.spec._replace(estimate_us=asked_us, limit_us=asked_us))
-    again = run("lublin", "--jobs", "41", "--out", str(out))
-    assert isinstance(again.exception, InputError)
-    assert "--force" in str(again.exception)
-    assert len(read_swf(out).jobs) == 40
-    assert run("lublin", "--jobs", "41", "--out", str(out), "--force").exit_code == 0
-    assert len(read_swf(out).jobs) == 41
-    assert os.listdir(tmp_path) == ["w.swf.gz"]
-    to_stdout = run("lublin", "--jobs", "3", "--out", "-")
-    assert to_stdout.output.startswith("; Version: 2.2\n")
-    assert [line.split()[0] for line in to_stdout.output.splitlines()[-3:]] == ["1", "2", "3"]
-
-
-def test_the_describe_command_prints_a_table(tmp_path: Path) -> None:
-    path = tmp_path / "w.swf"
-    write_swf(path, SMALL)
-    found = json.loads(run("describe", str(path), "--json").output)
-    assert found["jobs"] == 3
-    assert found["run_s"]["maximum"] == 100  # cut to its estimate
-    assert found["limited_share"] == 1
-    assert any("run time above the estimate" in note for note in found["notes"])
-    logged = json.loads(run("describe", str(path), "--json", "--as-logged").output)
-    assert logged["run_s"]["maximum"] == 200
-    window = json.loads(run("describe", str(path), "--json", "--first", "1", "--jobs", "1", "--processors", "2").output)
-    assert (window["jobs"], window["processors"], window["gap_s"]) == (1, 2, None)
-    assert "offered load" in run("describe", str(path)).output
-    modelled = json.loads(run("describe", "--lublin", "50", "--seed", "2", "--json").output)
-    assert modelled["size"] == describe(generate(50, 128, seed=2)).size._asdict()
-    with open(path, "a") as file:
-        file.write("what is this\n")
-    failed = run("describe", str(path))
-    assert isinstance(failed.exception, InputError)
-    assert run("describe", str(path), "--skip-bad-rows").exit_code == 0
-
-
 def test_characteristics_are_described() -> None:
     usages = (("cpu", 600_000, 0, 400_000, 500_000), ("disk", 0, 0, 1_000_000, 500_001), None)
     jobs = tuple(one._replace(usage=usage) for one, usage in zip(SMALL.jobs, usages, strict=True))
@@ -174,43 +111,6 @@ def test_classes_and_self_slowdowns_are_described() -> None:
     assert (nothing.self_share, nothing.self_node, nothing.self_core) == (0, None, None)
     assert "slowed by" not in as_table(nothing)
     json.dumps(found.as_dict(), allow_nan=False)
-
-
-def test_commands_draw_self_slowdowns_and_let_jobs_grow(tmp_path: Path) -> None:
-    out, usage = tmp_path / "w.swf", tmp_path / "self.csv"
-    drawn = ("--seed", "5", "--self-slowdowns", "table4")
-    arguments = ("lublin", "--jobs", "40", "--processors", "16", *drawn, "--grow", "--usage-out", str(usage))
-    assert run(*arguments, "--out", str(out)).exit_code == 0
-    expected = with_grown_sizes(with_self_slowdowns(generate(40, 16, seed=5), 5), 64)
-    read = with_annotations(read_swf(out, VERBATIM), read_annotations(str(usage)))
-    assert read.processors == 64
-    assert [(one.spec.processes, one.self_slowdown) for one in read.jobs] == [
-        (one.spec.processes, one.self_slowdown) for one in expected.jobs
-    ]
-    modelled = json.loads(run("describe", "--lublin", "40", "--processors", "16", *drawn, "--grow", "--json").output)
-    assert modelled == json.loads(json.dumps(describe(expected).as_dict()))
-    assert modelled["processors"] == 64
-    of_file = json.loads(run("describe", str(out), *drawn, "--json").output)
-    assert of_file["self_node"] == modelled["self_node"]
-    plain = json.loads(run("describe", "--lublin", "40", "--processors", "16", *drawn, "--json").output)
-    assert (plain["processors"], plain["self_core"]) == (16, modelled["self_core"])
-    without = run("describe", "--lublin", "40", "--grow")
-    assert isinstance(without.exception, ConfigurationError)
-
-
-def test_commands_draw_and_read_characteristics(tmp_path: Path) -> None:
-    out, usage = tmp_path / "w.swf", tmp_path / "usage.csv"
-    arguments = ("lublin", "--jobs", "40", "--seed", "5", "--characteristics", "M2", "--usage-out", str(usage))
-    assert run(*arguments, "--out", str(out)).exit_code == 0
-    assert isinstance(run(*arguments[:-1], str(tmp_path / "more.csv"), "--out", str(out)).exception, InputError)
-    assert sorted(os.listdir(tmp_path)) == ["usage.csv", "w.swf"]  # both or none
-    read = with_annotations(read_swf(out), read_annotations(str(usage)))
-    assert read.jobs == with_characteristics(read_swf(out), CHARACTERISTICS["M2"], 5).jobs
-    annotated = json.loads(run("describe", str(out), "--annotations", str(usage), "--json").output)
-    drawn = json.loads(run("describe", str(out), "--characteristics", "M2", "--seed", "5", "--json").output)
-    assert annotated["bound_shares"] == drawn["bound_shares"]
-    assert annotated["memory"] == drawn["memory"]
-    assert drawn["usage_share"] == 1
 
 
 @pytest.mark.parametrize(

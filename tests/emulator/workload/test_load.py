@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.job import Calendar, Workload, WorkloadJob
-from cosched_emulator.workload.jobs_in_columns import Numbers, columns_of
-from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.scaling import WEEK_US, offered_load, resample_users, with_load
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.scaling import WEEK_US, offered_load, with_load
 from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_plugin.protocol.messages import JobSpec
 
@@ -49,27 +48,6 @@ def test_gaps_by_hand() -> None:
     assert submissions(with_load(SMALL, 5.25, 8)) == [0, 5 * SECOND, 25 * SECOND]
     assert submissions(with_load(SMALL, 2.625, 8)) == submissions(SMALL)
     assert submissions(with_load(SMALL, 2.0, 8)) == [0, 13_125_000, 65_625_000]
-
-
-def test_times_are_rounded_up_and_stay_in_order() -> None:
-    close = Workload((job(1, 0, 1, 1), job(2, 1, 1, 1), job(3, 2, 1, 1), job(4, 3_000_000, 1, 1)), None, "close")
-    found = with_load(close, 3.0, 1)  # 4 / 3 before: 4/9 of the times
-    assert submissions(found) == [0, 1, 1, 1_333_334]
-    assert [one.id for one in found.jobs] == [1, 2, 3, 4]
-    assert offered_load(columns_of(found.jobs), 1) == pytest.approx(3.0, abs=3.0e-6)
-
-
-def test_gaps_of_a_model_and_its_calendar() -> None:
-    model = generate(200, 64)
-    assert model.calendar is not None
-    found = with_load(model, 0.8, 64)
-    assert found.calendar is None
-    assert offered_load(columns_of(found.jobs), 64) == pytest.approx(0.8, abs=1e-9)
-    factor = columns_of(found.jobs).submit_us.array[-1] / columns_of(model.jobs).submit_us.array[-1]
-    assert model.day_s == 86_400
-    assert found.day_s == pytest.approx(86_400 * factor)  # the cycle of arrivals
-    assert generate(200, 64, LublinParameters(gap_factor=2.0)).day_s == 2 * 86_400
-    assert generate(200, 64).jobs == model.jobs
 
 
 @pytest.mark.parametrize(
@@ -131,54 +109,6 @@ def test_fewer_users_are_a_subset_with_all_of_their_jobs() -> None:
     assert len(kept) > 2  # seeds draw other users
 
 
-def test_a_user_is_taken_if_the_work_comes_nearer() -> None:
-    # Works 10, 1 and 1 of 12. A quarter is 3: users 2 and 3 are always taken, and user 1 never, as 10 > 2 x 3.
-    jobs = (job(1, 0, 1, 1, 2), job(2, 5 * SECOND, 10, 1, 1), job(3, 10 * SECOND, 1, 1, 3))
-    for seed in range(1, 5):
-        found = resample_users(columns_of(jobs), 0.25, 1.0, seed)
-        assert [one.user for one in found.jobs] == ["2", "3"]
-        assert (found.users, found.kept, found.copies) == (3, 2, 0)
-    # 2 of 120: no user brings the work nearer, so the smallest one stays, and the gaps do the rest.
-    large = (
-        job(1, 0, 50, 1, 1),
-        job(2, 4 * SECOND, 20, 1, 2),
-        job(3, 8 * SECOND, 50, 1, 1),
-        job(4, 9 * SECOND, 20, 1, 2),
-    )
-    found = resample_users(columns_of(large), 1 / 120, 1.0, 1)
-    assert [one.user for one in found.jobs] == ["2", "2"]
-    notes = with_load(Workload(large, 8, "large"), 0.01, 8, "users").notes
-    assert notes[-1].startswith(
-        "warning: offered load 0.01 instead of 1.94444: 1 of 2 users, seed 1: 2 jobs instead of 4, gaps"
-    )
-    assert notes[-1].endswith("as the users are too few or too unequal")
-
-
-def test_copies_keep_the_time_of_the_week() -> None:
-    log = log_of_users()
-    before = offered_load(columns_of(log.jobs), 16)
-    found = with_load(log, 2 * before, 16, "users")
-    assert found.notes[-1].endswith("8 of 8 users and 8 copies, seed 1: 64 jobs instead of 32, gaps multiplied by 1")
-    assert offered_load(columns_of(found.jobs), 16) == 2 * before
-    phases = {one.source_id: one.spec.submit_us % WEEK_US for one in log.jobs}
-    weeks = {one.source_id: one.spec.submit_us // WEEK_US for one in log.jobs}
-    shifts: dict[str, set[int]] = {}
-    for one in found.jobs:
-        user = int(one.user)
-        assert one.spec.submit_us % WEEK_US == phases[one.source_id]
-        assert one.spec.processes == user % 10
-        if user < 10:
-            assert one.spec.submit_us // WEEK_US == weeks[one.source_id]
-        else:  # copy 1 of user u is user 10 + u
-            shifts.setdefault(one.user, set()).add((one.spec.submit_us // WEEK_US - weeks[one.source_id]) % 4)
-    assert sorted(shifts) == [str(10 + user) for user in range(1, 9)]
-    assert all(len(weeks) == 1 and weeks < {1, 2, 3} for weeks in shifts.values())
-    assert len({frozenset(weeks) for weeks in shifts.values()}) > 1  # drawn for each user
-    order = [(one.spec.submit_us, one.id) for one in found.jobs]
-    assert order == sorted(order)
-    assert [one.id for one in found.jobs] == list(range(1, 65))
-
-
 def test_more_copies_than_one() -> None:
     log = log_of_users()
     before = offered_load(columns_of(log.jobs), 16)
@@ -194,28 +124,6 @@ def test_more_copies_than_one() -> None:
         with_load(log, 4.1 * before, 16, "users")
     with pytest.raises(ConfigurationError, match="the log has 1, got"):
         with_load(log_of_users(1), 1.1 * offered_load(columns_of(log_of_users(1).jobs), 16), 16, "users")
-
-
-def test_unknown_users_are_one_user() -> None:
-    jobs = (job(1, 0, 1, 10), job(2, SECOND, 2, 10, 4), job(3, 2 * WEEK_US, 1, 10), job(4, 2 * WEEK_US + 1, 2, 10, 4))
-    found = resample_users(columns_of(jobs), 2.0, 1.0, 1)
-    assert (found.users, found.copies) == (2, 2)
-    assert sorted({one.user for one in found.jobs}) == ["", "14", "4"]
-
-
-def test_cut_runs_follow_the_users() -> None:
-    jobs = columns_of(log_of_users().jobs)
-    logged = jobs.run_us.array.copy()
-    logged[:8] *= 2  # the first week's jobs of users 1 to 7, and one of user 1
-    cut = jobs.having(logged_us=Numbers(logged))
-    workload = Workload(cut, 16, "cut", cut=cut.cut_runs(), calendar=Calendar(0.0, named_days=True))
-    assert workload.cut is not None
-    assert workload.cut.jobs == 8
-    found = with_load(workload, 2 * offered_load(jobs, 16), 16, "users")
-    assert found.cut is not None
-    assert (found.cut.jobs, found.cut.work_us) == (16, 2 * workload.cut.work_us)
-    assert found.cut.kept_us == columns_of(found.jobs).work_us()
-    assert found.calendar is None
 
 
 def test_a_real_log(traces: Path) -> None:

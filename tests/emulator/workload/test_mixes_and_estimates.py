@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -15,28 +14,10 @@ from cosched_emulator.errors import (
     LinkError,
 )
 from cosched_emulator.workload.beliefs import DAY_US, with_estimates
-from cosched_emulator.workload.characteristics import DEMAND_MIXES, DemandLevels, DemandMix, parse_mix, with_demand
+from cosched_emulator.workload.characteristics import DEMAND_MIXES, parse_mix, with_demand
 from cosched_emulator.workload.lublin import generate
 
 WORKLOAD = generate(4_000, 64, seed=1, limits="estimate")
-
-
-@pytest.mark.parametrize("name", ["high", "med", "low"])
-def test_a_mix_has_its_shares(name: str) -> None:
-    mixed = with_demand(WORKLOAD, parse_mix(name), seed=3)
-    counts = Counter(job.demand for job in mixed.jobs)
-    for level, share in zip(DemandLevels(), DEMAND_MIXES[name], strict=True):
-        assert counts[level] / 4_000 == pytest.approx(share / 100, abs=0.025)  # three standard deviations
-    assert [job._replace(demand=None, spec=job.spec._replace(demand=None)) for job in mixed.jobs] == list(WORKLOAD.jobs)
-    assert mixed.notes[-1].startswith(
-        f"demand: mix {':'.join(map(str, DEMAND_MIXES[name]))}, seed 3: {counts[2000, 0, 0]} high"
-    )
-
-
-def test_named_mixes_are_those_of_the_paper() -> None:
-    assert DEMAND_MIXES == {"high": (80, 10, 10), "med": (50, 10, 40), "low": (10, 10, 80)}
-    assert parse_mix(" MED ") == parse_mix("50:10:40") == DemandMix(50, 10, 40)
-    assert DemandLevels() == ((2000, 0, 0), (1000, 0, 0), (500, 0, 0))
 
 
 def test_a_jobs_demand_depends_on_its_number_only() -> None:
@@ -45,18 +26,6 @@ def test_a_jobs_demand_depends_on_its_number_only() -> None:
     assert all(whole[job.source_id] == job.demand for job in with_demand(part, DEMAND_MIXES["med"], seed=5).jobs)
     other = {job.source_id: job.demand for job in with_demand(WORKLOAD, DEMAND_MIXES["med"], seed=6).jobs}
     assert whole != other
-
-
-def test_beliefs_and_levels_of_demand() -> None:
-    levels = DemandLevels((9, 1, 0), (5, 0, 2), (1, 0, 0))
-    exact = with_demand(WORKLOAD, DemandMix(1, 1, 1), levels=levels)
-    assert {job.demand for job in exact.jobs} == set(levels)
-    assert all(job.spec.demand == job.demand for job in exact.jobs)
-    unknown = with_demand(WORKLOAD, DemandMix(1, 1, 1), levels=levels, belief="unknown")
-    assert [job.demand for job in unknown.jobs] == [job.demand for job in exact.jobs]
-    assert all(job.spec.demand is None for job in unknown.jobs)
-    only = with_demand(WORKLOAD, DemandMix(0, 7, 0), levels=levels)
-    assert {job.demand for job in only.jobs} == {(5, 0, 2)}
 
 
 @pytest.mark.parametrize("text", ["", "hihg", "50:10", "1:2:3:4", "-1:2:3", "a:b:c", "0:0:0", "1.5:1:1", "50 10 40"])
@@ -77,26 +46,10 @@ def test_f_model_estimates_are_within_bounds(factor: float, seed: int) -> None:
         assert after.run_us == before.run_us
 
 
-def test_f_model_is_uniform_and_keyed() -> None:
-    estimated = with_estimates(WORKLOAD, "f-model", 4.0, 2)
-    ratios = [job.spec.estimate_us / job.run_us for job in estimated.jobs]
-    assert sum(ratios) / len(ratios) == pytest.approx(3.0, abs=0.06)  # 1 + 4/2, three standard errors
-    assert max(ratios) > 4.9
-    last = WORKLOAD._replace(jobs=WORKLOAD.jobs[-5:])
-    assert with_estimates(last, "f-model", 4.0, 2).jobs == estimated.jobs[-5:]
-    assert with_estimates(WORKLOAD, "f-model", 4.0, 3).jobs != estimated.jobs
-    assert with_estimates(estimated, "exact").jobs == WORKLOAD.jobs
-
-
 def test_estimates_of_a_day_say_nothing_of_the_job() -> None:
     jobs = with_estimates(WORKLOAD, "day").jobs
     assert {job.spec.estimate_us for job in jobs if job.run_us <= DAY_US} == {DAY_US}
     assert all(job.spec.limit_us == job.spec.estimate_us >= job.run_us for job in jobs)
-
-
-def test_jobs_without_a_limit_stay_without_one() -> None:
-    unlimited = generate(20, 64, seed=1)
-    assert {job.spec.limit_us for job in with_estimates(unlimited, "f-model", 2.0).jobs} == {None}
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,11 @@ from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import (
     CPUS_PPM,
     MAX_SLOWDOWN_PPM,
-    Growth,
     grown_size,
     growth_of,
     with_grown_sizes,
     with_self_slowdowns,
 )
-from cosched_hwmodel.statistical import draw_self_slowdown
 from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown
 
 JOBS = 10_000
@@ -39,48 +37,7 @@ def job(number: int, size: int, own: SelfSlowdown | None) -> WorkloadJob:
     return WorkloadJob(JobSpec(number, 0, size, MILLION), MILLION, None, number, None, own)
 
 
-# ---------------------------------------------------------------- draws
-
-
-def test_self_slowdowns_depend_on_the_number_in_the_source() -> None:
-    assert [one._replace(self_slowdown=None) for one in DRAWN.jobs] == list(WORKLOAD.jobs)
-    assert all(one.self_slowdown == draw_self_slowdown(3, one.source_id) for one in DRAWN.jobs)
-    part = WORKLOAD._replace(jobs=WORKLOAD.jobs[300:400][::-1])
-    assert with_self_slowdowns(part, 3).jobs == DRAWN.jobs[300:400][::-1]
-    assert with_self_slowdowns(WORKLOAD, 4).jobs != DRAWN.jobs
-    assert DRAWN.notes[-1] == "self slowdowns: drawn from Table 4, seed 3"
-
-
 # ---------------------------------------------------------------- growth
-
-
-@pytest.mark.parametrize(
-    ("size", "own", "growth", "new"),
-    [
-        (1, (900_000, 1_000_000), Growth.NONE, 1),  # serial jobs stay serial
-        (2, (1_000_000, 1_250_000), Growth.FOUR, 8),  # 1.25 itself is not above
-        (2, (1_000_000, 1_250_001), Growth.TWO, 4),
-        (2, (1_120_000, 1_300_000), Growth.TWO, 4),  # nor is 1.12
-        (2, (1_120_001, 1_300_000), Growth.NONE, 2),
-        (2, (1_390_000, 1_000_000), Growth.NONE, 2),
-        (3, (1_250_000, 1_000_000), Growth.FOUR, 10),  # 12 / 1.25 = 9.6
-        (3, (1_200_000, 1_000_000), Growth.FOUR, 10),
-        (127, (900_000, 1_000_000), Growth.FOUR, 564),  # 508 / 0.9 = 564.4: the largest on 128 nodes
-        (128, (900_000, 1_000_000), Growth.FOUR, 512),
-        (3, (1_000_000, 1_500_000), Growth.TWO, 6),
-        (5, (1_120_000, 1_500_000), Growth.TWO, 9),  # 10 / 1.12 = 8.93
-        (5, (900_000, 1_500_000), Growth.TWO, 11),  # 10 / 0.9 = 11.1
-        (7, (1_100_000, 1_100_000), Growth.FOUR, 23),  # 28 / 1.21 = 23.1
-        (9, (960_000, 1_600_000), Growth.TWO, 19),  # 18 / 0.96 = 18.75
-        (15, (960_000, 1_600_000), Growth.TWO, 31),  # 30 / 0.96 = 31.25
-        (6, (960_000, 1_600_000), Growth.TWO, 13),  # 12 / 0.96 = 12.5: a half goes up
-    ],
-)
-def test_examples_of_grown_sizes(size: int, own: SelfSlowdown, growth: Growth, new: int) -> None:
-    assert growth_of(size, own) is growth
-    assert grown_size(size, own, growth) == new
-    (job_after,) = with_grown_sizes(Workload((job(1, size, own),), NODES, "by hand"), CORES).jobs
-    assert job_after == job(1, new, own)  # the run time is unchanged
 
 
 @given(st.integers(1, 10_000), st.integers(900_000, 1_400_000), st.integers(1_000_000, 1_700_000))
@@ -98,16 +55,6 @@ def test_sizes_follow_the_papers_formula(size: int, node_ppm: int, core_ppm: int
     growth = growth_of(size, (node_ppm, core_ppm), MAX_SLOWDOWN_PPM, CPUS_PPM)
     assert growth == factor
     assert abs(grown_size(size, (node_ppm, core_ppm), growth) - expected) <= Fraction(1, 2)
-
-
-def test_thresholds_of_growth_are_parameters() -> None:
-    own = (1_200_000, 1_200_000)
-    assert growth_of(2, own) is Growth.NONE
-    assert growth_of(2, own, cpus_ppm=1_200_000) is Growth.TWO
-    assert growth_of(2, own, max_slowdown_ppm=1_440_000) is Growth.FOUR
-    workload = Workload((job(1, 2, own),), NODES, "by hand")
-    assert with_grown_sizes(workload, CORES, 1_440_000).jobs[0].spec.processes == 8
-    assert with_grown_sizes(workload, CORES, cpus_ppm=1_200_000).jobs[0].spec.processes == 4
 
 
 def test_growth_is_reported() -> None:

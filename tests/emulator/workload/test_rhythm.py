@@ -9,11 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from cosched_emulator.cli.workload import workload as group
-from cosched_emulator.workload.description import as_table, describe, rhythm_lines, rhythm_of, user_shares
-from cosched_emulator.workload.job import Calendar
+from cosched_emulator.workload.description import describe, rhythm_lines, rhythm_of
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.lublin import generate
-from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
+from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_terminal.tables import VIEW, View
 
 HOUR, DAY = 3_600, 86_400
@@ -31,53 +30,6 @@ def log_of(tmp_path: Path, header: str, jobs: tuple[tuple[int, int, int, int], .
     return file
 
 
-def test_a_log_with_a_calendar(tmp_path: Path) -> None:
-    log = read_swf(log_of(tmp_path, START))
-    assert log.calendar == Calendar(946854000 + 3600 + 2 * HOUR, named_days=True)
-    found = describe(log).rhythm
-    assert found.counted_from == "Monday"
-    assert list(found.day_jobs) == [0.5, 0.5, 0, 0, 0, 0, 0]  # the last job is on the second Tuesday
-    assert found.day_work == pytest.approx((0.4, 0.6, 0, 0, 0, 0, 0))
-    assert (found.hour_jobs[2], found.hour_jobs[5], sum(found.hour_jobs)) == (0.75, 0.25, 1)
-    assert (found.hour_work[2], found.hour_work[5]) == (0.6, 0.4)
-    lines = rhythm_lines(found)
-    assert len(lines) == 25
-    assert lines[1].split() == ["0", "0.0%", "0.0%", "Monday", "50.0%", "40.0%", "#" * 30]
-    assert lines[3].split() == ["2", "75.0%", "60.0%", "#" * 30, "Wednesday", "0.0%", "0.0%"]
-    assert lines[6].split() == ["5", "25.0%", "40.0%", "#" * 10, "Saturday", "0.0%", "0.0%"]
-
-
-def test_a_window_and_times_as_in_the_file_have_the_same_calendar(tmp_path: Path) -> None:
-    file = log_of(tmp_path, START)
-    window = describe(read_swf(file, first=2)).rhythm
-    assert window.day_jobs[1] == 1
-    assert (window.hour_jobs[2], window.hour_jobs[5]) == (0.5, 0.5)
-    assert describe(read_swf(file, SwfOptions(rebase=False))).rhythm == describe(read_swf(file)).rhythm
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        "",
-        "; UnixStartTime: 946854000\n",
-        "; TimeZone: 3600\n",
-        "; UnixStartTime: 0\n; TimeZone: 0\n",
-        "; UnixStartTime: yesterday\n; TimeZone: 3600\n",
-        "; UnixStartTime: 946854000\n; TimeZone: 360000\n",
-    ],
-)
-def test_a_log_without_a_calendar(tmp_path: Path, header: str) -> None:
-    log = read_swf(log_of(tmp_path, header))
-    assert log.calendar is None
-    description = describe(log)
-    found = description.rhythm
-    assert found.counted_from == "first submission"  # which is at 2 o'clock
-    assert list(found.day_jobs) == [0.5, 0.5, 0, 0, 0, 0, 0]
-    assert (found.hour_jobs[0], found.hour_jobs[3]) == (0.75, 0.25)
-    text = "hours and days are counted from the first submission: UnixStartTime and TimeZone are not known"
-    assert text in as_table(description).splitlines()
-
-
 def test_the_hours_of_a_model_are_those_of_its_days() -> None:
     model = generate(3_000, 64)
     found = describe(model).rhythm
@@ -92,26 +44,6 @@ def test_the_hours_of_a_model_are_those_of_its_days() -> None:
     assert len(narrow) > len(rhythm_lines(found)) + 7
     assert max(map(len, narrow[1:])) <= 60
     assert rhythm_of(columns_of(model.jobs), None).counted_from == "first submission"
-
-
-def test_shares_of_the_largest_users(tmp_path: Path) -> None:
-    found = describe(read_swf(log_of(tmp_path, START)))
-    assert found.users == 3
-    assert found.user_shares is not None
-    assert list(found.user_shares.jobs) == [0.5, 1, 1]
-    assert list(found.user_shares.work) == [0.4, 1, 1]
-    assert (
-        "users         3; the largest 1, 5, 10 have 50.0%, 100.0%, 100.0% of the jobs, and 40.0%, 100.0%"
-        in as_table(found)
-    )
-    # Twelve users with 1 to 12 jobs of 78, each of work 100; two jobs more of users who are not known.
-    jobs = [(n, 100, 1, user) for user in range(1, 13) for n in range(user)] + [(99, 100, 1, -1), (99, 100, 1, -1)]
-    shares = user_shares(columns_of(read_swf(log_of(tmp_path, "", tuple(jobs))).jobs))
-    assert shares is not None
-    assert shares.jobs == pytest.approx((12 / 80, 50 / 80, 75 / 80))
-    assert shares.work == pytest.approx(shares.jobs)
-    assert user_shares(columns_of(generate(5, 4).jobs)) is None
-    assert "users         not known" in as_table(describe(generate(5, 4)))
 
 
 def test_the_command_prints_loads_rhythm_and_users(tmp_path: Path) -> None:

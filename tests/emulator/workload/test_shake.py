@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cosched_emulator.workload.job import Workload, WorkloadJob
-from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.scaling import with_shaken_runs
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import JobSpec
@@ -50,17 +49,3 @@ def test_every_job_stays_on_its_side_of_its_estimate() -> None:
     free = with_shaken_runs(Workload(tuple(job(n, 100, 100, limited=False) for n in numbers), 8, "free"), 0.1).jobs
     assert all(one.run_us == one.spec.estimate_us for one in free)
     assert {one.spec.limit_us for one in free} == {None}
-
-
-def test_copies_of_a_job_are_shaken_each_by_itself() -> None:
-    jobs = (job(9, 100, 500), job(4, 100, 500), job(9, 100, 500), job(9, 100, 500))
-    runs = [one.run_us for one in with_shaken_runs(Workload(jobs, 8, "copies"), 0.1).jobs]
-    assert len(set(runs)) == 4
-    assert runs[0] == with_shaken_runs(Workload(jobs[:1], 8, "one"), 0.1).jobs[0].run_us
-
-
-def test_small_run_times() -> None:
-    tiny = generate(5, 4)
-    short = Workload(tuple(one._replace(run_us=1) for one in tiny.jobs), 4, "short")
-    assert {one.run_us for one in with_shaken_runs(short, 0.9).jobs} <= {1, 2}
-    assert with_shaken_runs(Workload((), None, "users"), 0.1).jobs == ()

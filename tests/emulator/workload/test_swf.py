@@ -5,7 +5,6 @@ import io
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +14,7 @@ from tests.emulator.parts import VERBATIM
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, load_swf, read_swf
-from cosched_emulator.workload.swf.swf_writer import format_row, header_lines, write_swf
-from cosched_hwmodel.units import seconds_text
+from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec
 
 HEADER = "; Version: 2.2\n; MaxProcs: 64 (of 128)\n; Note: first\n; Note: second: part\n;   free text: http://x\n;\n"
@@ -42,48 +40,6 @@ def log(tmp_path: Path) -> Path:
 def wrote(path: Path, *rows: str) -> Path:
     path.write_text(HEADER + "".join(rows))
     return path
-
-
-def test_a_row_becomes_a_job(log: Path) -> None:
-    trace = load_swf(wrote(log, row(number=12, submit=50), row(number=15, submit=62, user=-1, name=-1)))
-    of_log: dict[str, Any] = {"queue": 1, "group": 1, "status": 1}
-    assert trace.workload.jobs == (
-        WorkloadJob(JobSpec(1, 0, 4, 300 * SECOND, 300 * SECOND, "7", "9"), 200 * SECOND, None, 12, **of_log),
-        WorkloadJob(JobSpec(2, 12 * SECOND, 4, 300 * SECOND, 300 * SECOND, "", ""), 200 * SECOND, None, 15, **of_log),
-    )
-    assert trace.workload.processors == 64
-    assert trace.workload.origin == str(log)
-    assert trace.header == {"Version": "2.2", "MaxProcs": "64 (of 128)", "Note": "first\nsecond: part"}
-    assert trace.report.rows == trace.report.jobs == 2
-    assert trace.workload.notes == (
-        "2 rows, 2 usable jobs",
-        "submit times counted from the first job's, 50 s in the file",
-    )
-    numbers = [trace.workload.jobs[0].spec.submit_us, trace.workload.jobs[0].run_us, trace.workload.jobs[0].source_id]
-    assert {type(number) for number in numbers} == {int}
-
-
-def test_gzip_is_recognized_by_content(tmp_path: Path) -> None:
-    plain_named_gz, packed_named_swf = tmp_path / "plain.swf.gz", tmp_path / "packed.swf"
-    text = HEADER + row() + row(number=2)
-    plain_named_gz.write_text(text)
-    half = len(text) // 2  # two members, as `cat a.gz b.gz` gives
-    packed_named_swf.write_bytes(gzip.compress(text[:half].encode()) + gzip.compress(text[half:].encode()))
-    assert read_swf(plain_named_gz).jobs == read_swf(packed_named_swf).jobs
-    assert len(read_swf(packed_named_swf).jobs) == 2
-
-
-def test_white_space_comments_and_line_ends_do_not_matter(log: Path) -> None:
-    log.write_bytes(
-        b"\xef\xbb\xbf; MaxNodes: 12\r\n\r\n   ; Queue: 1 caf\xe9\r\n \t"
-        + row().replace(" ", "\t  ").replace("\n", "\r\n").encode()
-        + b"\n;late comment\n"
-        + row(number=2).rstrip().encode()
-    )
-    trace = load_swf(log)
-    assert [job.source_id for job in trace.workload.jobs] == [1, 2]
-    assert trace.workload.processors == 12  # MaxProcs is missing
-    assert trace.header["Queue"].startswith("1 caf")
 
 
 @pytest.mark.parametrize(
@@ -143,13 +99,6 @@ def test_a_short_row_is_an_error_also_beside_a_long_one(log: Path, short_first: 
         read_swf(log)
 
 
-def test_numbers_may_have_fractions_signs_and_exponents(log: Path) -> None:
-    wrote(log, row(submit="+0.0000001", run="142.10", allocated="4.00", cpu="0.03", estimate="1.5e3", user="7.0"))
-    job = read_swf(log, replace(VERBATIM, limits="none")).jobs[0]
-    assert job.spec == JobSpec(1, 1, 4, 1500 * SECOND, None, "7", "9")  # a tenth of a microsecond rounds up
-    assert job.run_us == 142_100_000  # 142.1 * 1e6 is a little more in binary
-
-
 # Up to 46 days: a double tells a nanosecond more from a whole number of seconds.
 @given(whole=st.integers(0, 4_000_000), micro=st.integers(0, 999_999), below=st.integers(0, 999))
 @settings(deadline=None, max_examples=60)
@@ -159,13 +108,6 @@ def test_seconds_round_up_to_microseconds_by_their_digits(
     path = tmp_path_factory.mktemp("swf") / "log.swf"
     wrote(path, row(submit=f"{whole}.{micro:06d}{below:03d}"))
     assert read_swf(path, VERBATIM).jobs[0].spec.submit_us == whole * SECOND + micro + (below > 0)
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n", HEADER.encode()])
-def test_a_file_without_rows_is_an_error(log: Path, content: bytes) -> None:
-    log.write_bytes(content)
-    with pytest.raises(InputError, match="expected at least one job that can run, got 0 rows"):
-        read_swf(log)
 
 
 def test_a_packed_line_without_end_is_not_unpacked(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,20 +202,6 @@ def test_every_repair_is_made_and_counted(log: Path) -> None:
     assert len(trace.workload.notes) == 9 + 2  # eight rules, the head, the work that is lost, the new origin of time
 
 
-def test_optional_repairs_can_be_switched_off(log: Path) -> None:
-    options = SwfOptions(
-        minimum_estimate_s=0, cap_run_at_estimate=False, rebase=False, drop_bursts=False, limits="none"
-    )
-    trace = load_swf(wrote(log, *REPAIRED), options)
-    jobs = {job.source_id: job for job in trace.workload.jobs}
-    assert [job.source_id for job in trace.workload.jobs] == [2, 1, 9, 3, 4, 3]
-    assert (jobs[2].run_us, jobs[2].spec.estimate_us) == (500 * SECOND, 300 * SECOND)
-    assert (jobs[1].run_us, jobs[1].spec.estimate_us) == (50 * SECOND, 10 * SECOND)
-    assert jobs[2].spec.submit_us == 990 * SECOND
-    assert {job.spec.limit_us for job in trace.workload.jobs} == {None}
-    assert trace.report.runs_capped == trace.report.estimates_raised == trace.report.bursts_dropped == 0
-
-
 @pytest.mark.parametrize(
     ("options", "bad", "line", "field"),
     [
@@ -295,18 +223,6 @@ def test_without_a_needed_repair_the_row_is_refused(
     trace = load_swf(log, replace(options, skip_bad_rows=True))
     assert [job.source_id for job in trace.workload.jobs] == [1, 3]
     assert (trace.report.bad_rows_skipped, trace.report.out_of_order) == (1, 0)
-
-
-def test_rows_without_estimate_can_be_dropped(log: Path) -> None:
-    wrote(log, row(number=1, estimate=0), row(number=2), row(number=3, estimate=-1))
-    trace = load_swf(log, SwfOptions(missing_estimate="drop"))
-    assert [job.source_id for job in trace.workload.jobs] == [2]
-    assert (trace.report.without_estimate_dropped, trace.report.estimates_from_run) == (2, 0)
-
-
-def test_a_dropped_row_does_not_count_as_out_of_order(log: Path) -> None:
-    wrote(log, row(number=1, submit=500, run=0), row(number=2, submit=10), row(number=3, submit=20))
-    assert load_swf(log, SwfOptions(sort=False)).report.out_of_order == 0
 
 
 def test_options_are_checked() -> None:
@@ -400,29 +316,6 @@ def test_output_is_complete_or_absent(tmp_path: Path, log: Path, name: str) -> N
             write_swf(target, workload, force=True)
 
 
-def test_format_row_and_header() -> None:
-    text = format_row(
-        3,
-        1_500_000,
-        wait_us=1,
-        run_us=2 * SECOND,
-        processes=4,
-        allocated=8,
-        estimate_us=None,
-        status=5,
-        user="alice",
-        name="12",
-    )
-    assert text == "3 1.5 0.000001 2 8 -1 -1 4 -1 -1 5 -1 -1 12 -1 -1 -1 -1"
-    assert [seconds_text(us) for us in (0, 90 * SECOND, 500_000, -1, 10_000_010)] == [
-        "0", "90", "0.5", "-0.000001", "10.00001",
-    ]  # fmt: skip
-    lines = header_lines(jobs=2, processors=None, origin="x", more=[("Policy", "easy")])
-    assert "; MaxProcs: -1" in lines
-    assert "; Policy: easy" in lines
-    assert all(line.startswith("; ") for line in lines)
-
-
 # ------------------------------------------------------------------------------------------------ real traces
 
 
@@ -467,19 +360,6 @@ def test_rows_of_jobs_that_were_never_submitted_are_dropped(log: Path) -> None:
         read_swf(log, SwfOptions(drop_empty=False))
 
 
-def test_work_that_is_lost_by_cutting_is_reported(log: Path) -> None:
-    wrote(log, row(number=1, run=900), row(number=2, run=300), row(number=3, run=301))
-    cut = read_swf(log).cut
-    assert cut is not None
-    assert (cut.jobs, cut.work_us, cut.kept_us) == (2, 4 * 1501 * SECOND, 4 * 900 * SECOND)
-    assert any(
-        note.startswith("warning: run times cut to the estimate: 2 jobs, 40.0 %") for note in read_swf(log).notes
-    )
-    assert read_swf(log, first=1, count=1).cut is None  # of the window
-    assert any(note.startswith("run times cut to the estimate: 1 jobs, 0.2 %") for note in read_swf(log, first=1).notes)
-    assert read_swf(log, SwfOptions(cap_run_at_estimate=False)).cut is None
-
-
 def test_memory_queue_and_partition_are_kept(log: Path, tmp_path: Path) -> None:
     wrote(log, row(number=1, requested_memory=1025, queue=3, partition=2), row(number=2, queue=-1))
     jobs = read_swf(log).jobs
@@ -488,13 +368,3 @@ def test_memory_queue_and_partition_are_kept(log: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.swf"
     write_swf(again, read_swf(log))
     assert read_swf(again, VERBATIM).jobs == jobs
-
-
-def test_a_log_from_standard_input(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = wrote(log, row()).read_bytes()
-    for piped in (content, gzip.compress(content)):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(piped)))
-        assert read_swf("-").jobs == read_swf(log).jobs
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(content)[:-9])))
-    with pytest.raises(InputError, match="expected a whole gzip file"):
-        read_swf("-")

@@ -42,13 +42,10 @@ from cosched_plugin.api import (
     PendingJobs,
     Unreserved,
 )
-from cosched_plugin.common.errors import UsageError
 from cosched_plugin.parts.colocated import Guest
 from cosched_plugin.parts.kinds import Context
-from cosched_plugin.policies.composition.resolved import resolve
-from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.lookahead import First, Lookahead, ResponseImpact, SharedTimeGain, TimelessGain
-from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable
+from cosched_plugin.policies.lomarc.queue_table import JobTable
 from cosched_plugin.policies.orders import Fcfs
 from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
@@ -121,31 +118,6 @@ def test_the_partner_of_the_head_is_that_of_the_reference(heuristic: str, model:
         exact = slowdown(*usages, c_of(model, head.id, usages[0], chosen.id, usages[1]), model.remainder)
         assert partners["slowdown"] == pytest.approx(float(exact), rel=1e-12)
     assert matched > 5
-
-
-@pytest.mark.parametrize("model", MODELS, ids=IDS)
-def test_a_single_pair_gives_the_results_of_arrays(model: LomarcModel) -> None:
-    """For a single pair the results equal those for arrays, whichever of the two is the candidate."""
-    random = Random(7)
-    jobs = [draw_spec(random, number, 16) for number in range(1, 60)]
-    jobs += [jobs[0]._replace(id=100, usage=None), jobs[1]._replace(id=101, exclusive=True)]
-    rules = Rules(1.6, model.cpu == "standard")
-    pairs = LomarcPairs(model)
-    columns = Jobs.of(jobs, pairs)
-    fine = 0
-    for job in jobs:
-        as_host = apply_constraints(job, columns, rules, pairs, as_host=True)
-        as_guest = apply_constraints(job, columns, rules, pairs, as_host=False)
-        for place, other in enumerate(jobs):
-            if other is job:
-                continue
-            slowdown = slowdown_beside(job, other, rules, pairs)
-            assert slowdown == (as_host.slowdowns[place] if as_host.fine[place] else 0.0)
-            assert slowdown_beside(other, job, rules, pairs) == (
-                as_guest.slowdowns[place] if as_guest.fine[place] else 0.0
-            )
-            fine += slowdown > 0.0
-    assert fine > 50
 
 
 def test_a_job_table_is_renewed() -> None:
@@ -274,10 +246,3 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     ({"preset": "ac", "matching": {"max_slowdown": 2}}, "policy.matching.max_slowdown: matching always has no such"),
 ]
-
-
-@pytest.mark.parametrize(("table", "message"), BAD, ids=[message for _, message in BAD])
-def test_bad_tables_get_one_clear_message(table: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        resolve(table)
-    assert message in str(caught.value)

@@ -15,7 +15,7 @@ from cosched_hwmodel.pairs import JobFacts
 from cosched_plugin.api import StartTogether
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass, ReviseJob, RunningJob, StartJob
+from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass, RunningJob
 
 NODE = NodeClass(1, 2, 2, 2, 16, 0, 0, 0)  # threads 0 and 4 are those of core 0; cores 0 and 1 are socket 0
 HOUR_US = 3_600_000_000
@@ -89,24 +89,3 @@ def test_partners_get_the_threads_that_cost_least(
     told = next(record for record in records if record.get("job") == 2)
     assert told["seat"]["chosen"] == seat
     assert told["slowdown"] == told["seat"]["compared"][seat] == slowdown
-
-
-def test_a_pair_without_a_good_seat_does_not_start_together() -> None:
-    actions, _ = decide([job(1, 4), job(2, 2)])
-    assert [type(action) for action in actions if isinstance(action, StartJob | StartTogether)] == [StartJob]
-
-
-def test_a_guest_sits_away_from_its_running_host() -> None:
-    host = RunningJob(job(9, 1), 0, runs_on((0, 1, 0b0010, 1)), HOUR_US, None)
-    actions, records = decide([job(1, 1), job(2, 4)], [host])
-    start, revision = actions[:2]
-    assert isinstance(start, StartJob)
-    assert isinstance(revision, ReviseJob)
-    assert start.runs == runs_on((0, 1, 0b0100, 1))
-    assert revision.estimate_us == HOUR_US
-    (told,) = [record for record in records if record.get("job") == 1]
-    assert told["seat"] == {
-        "chosen": "other sockets",
-        "compared": {"same cores": 1.25, "other cores": 1.25, "other sockets": 1.0},
-    }
-    assert told["resource"] == "slots"
