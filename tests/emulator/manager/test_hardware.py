@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import ceil
 from random import Random
 from typing import NamedTuple, cast
 
@@ -183,54 +182,6 @@ def test_work_wall_time_and_slowdown_agree_over_the_whole_life(composition: Comp
                 assert end.work == job.work
                 assert end.integral >= job.work - Fraction(1, 32)
             assert end.at - job.start >= end.work  # nothing runs faster than alone
-
-
-def test_demand_does_not_shrink_when_a_job_is_slowed_elsewhere() -> None:
-    # Job 1 is slowed to 1/2 by job 2 on node 0; on node 1 it still demands all of its 3 of 4, so job 3 has penalty 1/2 there.
-    jobs = [
-        PlacedJob(1, 0, 600, {0: 1, 1: 1}, (3,)),
-        PlacedJob(2, 0, 600, {0: 1}, (5,)),
-        PlacedJob(3, 0, 600, {1: 1}, (3,)),
-    ]
-    found = emulate(jobs, [(4,), (4,)], "bulk-synchronous")
-    assert {job_id: end.at for job_id, end in found.items()} == {1: 1200, 2: 1200, 3: 900}
-
-
-def test_a_job_alone_is_slowed_only_by_its_own_demand() -> None:
-    alone = emulate([PlacedJob(1, 5, 3_000_000_000, {0: 3, 1: 3}, (2000,))], [(6000,), (6000,)], "bulk-synchronous")
-    assert alone[1].at == 3_000_000_005
-    itself = emulate([PlacedJob(1, 5, 3_000_000_000, {0: 4, 1: 1}, (2000,))], [(6000,), (6000,)], "paper")
-    assert itself[1].at == 4_000_000_005  # 8000 of 6000: 1/3
-
-
-def test_completion_beats_a_kill_at_the_same_instant() -> None:
-    jobs = [PlacedJob(1, 0, 90, {0: 2}, (2,), limit=120), PlacedJob(2, 0, 90, {0: 1}, (4,), limit=119)]
-    # Demand 8 of 6: both need 120; job 2 is killed at 119, and job 1 does the rest 1/4 of a microsecond faster.
-    found = emulate(jobs, [(6,)], "bulk-synchronous")
-    assert (found[1].at, found[1].killed, found[1].work) == (120, False, 90)
-    assert (found[2].at, found[2].killed, found[2].work) == (119, True, ceil(119 * 3 / 4) - 1)
-
-
-def test_only_changed_ends_are_reported_and_leaving_returns_the_work() -> None:
-    cluster = cluster_of([(6,), (6,)], "bulk-synchronous")
-    cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (3, 0, 0), 0)
-    cluster.seat(2, runs_on((1, 1, 1, 1)), 100, (3, 0, 0), 0)
-    assert cluster.settle(0) == [(1, 100), (2, 100)]
-    cluster.seat(3, runs_on((0, 1, 2, 1)), 100, (3, 0, 0), 40)
-    assert cluster.settle(40) == [(3, 140)]  # 6 of 6: no job is slowed, no other end moves
-    cluster.seat(4, runs_on((0, 1, 4, 1)), 100, (6, 0, 0), 50)
-    assert cluster.settle(50) == [(1, 150), (3, 230), (4, 250)]  # 12 of 6; node 1 is not touched
-    assert cluster.leave(4, 70) == 10
-    assert cluster.settle(70) == [(1, 110), (3, 150)]
-    assert cluster.leave(2, 71) == 71
-    cluster.check()
-
-
-def test_a_job_of_unknown_demand_demands_nothing() -> None:
-    cluster = cluster_of([(6,)], "paper")
-    cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (9, 0, 0), 0)
-    cluster.seat(2, runs_on((0, 1, 2, 1)), 100, None, 0)
-    assert cluster.settle(0) == [(1, 150), (2, 150)]  # it demands nothing, but is slowed like every job there
 
 
 def test_check_finds_damage() -> None:

@@ -15,7 +15,6 @@ from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import NodeClass, Run, UsageTuple
 
@@ -46,23 +45,6 @@ def on(thread: int, first: int, count: int) -> tuple[Run, ...]:
     return runs_on((first, count, 1 << thread, 1))
 
 
-def test_a_model_gets_the_jobs_on_a_node_and_may_slow_each_differently() -> None:
-    model = Pairs({(1, 2): 1.0, (2, 1): 0.25, (3, 1): -0.5})
-    cluster = cluster_under(model)
-    cluster.seat(2, runs_on((1, 1, 3, 2)), 100, (10, 0, 5), 0)
-    cluster.seat(1, on(0, 0, 2), 100, None, 0)
-    assert cluster.settle(0) == [(1, 200), (2, 125)]
-    shape = NodeShape("", 1, 1, 512, 2, (), 6000, 256, 7)
-    first, second = Load(1, 1, ThreadMask(1), (0, 0, 0)), Load(2, 2, ThreadMask(3), (20, 0, 10))
-    assert sorted(model.asked[:2], key=lambda ask: len(ask[1])) == [(shape, (first,)), (shape, (first, second))]
-    assert (cluster.slowdown(1), cluster.slowdown(2)) == (2.0, 1.25)
-    cluster.seat(3, on(1, 0, 1), 100, None, 50)
-    assert cluster.settle(50) == [(3, 100)]  # a penalty below 0; job 1 is limited by its other node
-    assert cluster.leave(2, 60) == 48
-    assert cluster.settle(60) == [(1, 130)]
-    cluster.check()
-
-
 # Half of either's time competes, for the CPU: while together everything takes 1.5 times as long.
 CPU_AND_DISK: dict[int, UsageTuple] = {
     1: ("cpu", 500_000, 0, 500_000, 300_000),
@@ -75,20 +57,6 @@ LOMARC = LomarcModel(remainder=True, good_share_ppm=0)
 
 def lomarc(nodes: int = 3, composition: str = "bulk-synchronous") -> ContendedNodes:
     return cluster_under(LomarcContention(LOMARC, CPU_AND_DISK), nodes, composition)
-
-
-def test_a_pair_runs_at_its_slowdown_and_at_full_speed_once_alone() -> None:
-    cluster = lomarc()
-    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
-    cluster.seat(2, on(1, 0, 2), 400, None, 0)
-    assert cluster.settle(0) == [(1, 1500), (2, 600)]
-    assert (cluster.slowdown(1), cluster.slowdown(2)) == (1.5, 1.5)
-    assert cluster.leave(2, 600) == 400
-    assert cluster.settle(600) == [(1, 1200)]
-    assert cluster.slowdown(1) == 1.0
-    cluster.seat(3, on(1, 0, 1), 100, None, 700)
-    assert cluster.settle(700) == [(1, 1450), (3, 850)]  # both wait for the disk for half of job 1's time
-    cluster.check()
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
@@ -111,81 +79,7 @@ def test_sharing_some_nodes_slows_the_whole_job(composition: str) -> None:
     cluster.check()
 
 
-def test_a_job_of_unknown_usage_is_not_slowed() -> None:
-    cluster = lomarc()
-    cluster.seat(1, on(0, 0, 1), 100, None, 0)
-    cluster.seat(4, on(1, 0, 1), 100, None, 0)
-    assert cluster.settle(0) == [(1, 100), (4, 100)]
-
-
 # ---------------------------------------------------------------- suspended jobs
-
-
-def test_a_suspended_job_stands_still_and_slows_no_other() -> None:
-    cluster = lomarc()
-    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
-    cluster.seat(2, on(1, 0, 2), 400, None, 0)
-    cluster.settle(0)
-    cluster.suspend(2, 300)
-    assert cluster.disturbed_jobs() == [1]
-    assert cluster.settle(300) == [(1, 1100)]  # 200 done, 800 to do, alone
-    assert cluster.slowdown(1) == 1.0
-    cluster.check()
-    cluster.resume(2, 800)
-    assert cluster.disturbed_jobs() == [1, 2]
-    assert cluster.settle(800) == [(1, 1250), (2, 1100)]  # 300 and 200 to do
-    cluster.check()
-    assert cluster.leave(1, 1250) == 1000
-    assert cluster.disturbed_jobs() == [2]
-    assert cluster.settle(1250) == [(2, 1250)]  # overdue: it would have ended before
-    cluster.check()
-
-
-@pytest.mark.parametrize("composition", COMPOSITIONS)
-def test_a_suspension_and_resumption_at_one_instant_only_gives_a_new_end(composition: str) -> None:
-    cluster = lomarc(composition=composition)
-    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
-    cluster.suspend(1, 0)  # before anything was settled
-    assert cluster.settle(0) == []
-    cluster.resume(1, 10)
-    assert cluster.settle(10) == [(1, 1010)]
-    cluster.suspend(1, 510)
-    cluster.resume(1, 510)
-    assert cluster.settle(510) == [(1, 1010)]  # reported again, for a caller that has dropped it
-    cluster.check()
-
-
-def test_a_suspended_job_may_leave() -> None:
-    cluster = lomarc()
-    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
-    cluster.seat(2, on(1, 0, 1), 1000, None, 0)
-    cluster.settle(0)
-    cluster.suspend(1, 300)
-    cluster.settle(300)
-    assert cluster.leave(1, 900) == 200
-    cluster.check()
-    assert cluster.disturbed_jobs() == []  # its neighbour has been alone for some time
-    assert cluster.settle(900) == []
-
-
-@pytest.mark.parametrize("composition", COMPOSITIONS)
-@pytest.mark.parametrize("neighbour", [False, True])
-def test_a_job_requeued_and_started_at_the_same_instant_gets_an_end(composition: str, neighbour: bool) -> None:
-    """It starts again on its threads: the penalties are the same before and after, but its end differs."""
-    cluster = lomarc(composition=composition)
-    cluster.seat(1, on(0, 0, 2), 1000, None, 0)
-    if neighbour:
-        cluster.seat(2, on(1, 0, 1), 1000, None, 0)
-    cluster.settle(0)
-    slowed = 1.5 if neighbour else 1.0
-    assert cluster.leave(1, 300) == 300 / slowed
-    cluster.seat(1, on(0, 0, 2), 1000, None, 300)
-    assert cluster.settle(300) == [(1, 300 + 1000 * slowed)]
-    cluster.check()
-    cluster.leave(1, 400)
-    cluster.seat(3, on(0, 0, 2), 1000, None, 400)  # another job in its place
-    assert [job_id for job_id, _ in cluster.settle(400)] == [2, 3][not neighbour :]
-    cluster.check()
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)

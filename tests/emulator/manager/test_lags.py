@@ -55,18 +55,6 @@ def test_each_lag_comes_where_it_belongs(contention: bool) -> None:
 
 
 @both
-def test_a_limit_counts_from_the_start_and_the_kill_is_seen_late(contention: bool) -> None:
-    answer = at_times(at_0=[start(1, limit_us=60)], at_5=[m.ReviseJob(1, 70, 80)])
-    jobs = [job(1, limit_us=60), job(2, 5)]
-    player, _, records = play(answer, jobs, on=manager(contention=contention, lags=lags(0, 10, 30)))
-    assert (records[1].state, records[1].end_us, records[1].work_us) == (m.TIMEOUT, 90, 80)
-    assert told(player)[-2:] == [
-        (10, (m.JobStarted(1, 10, runs_on((0, 1, 1, 1)), 70, 80),)),
-        (120, (m.JobEnded(1, m.TIMEOUT),)),
-    ]
-
-
-@both
 @pytest.mark.parametrize(("at_us", "absent"), [(5, "has not started yet"), (115, "has ended")])
 def test_what_comes_too_soon_or_too_late_is_refused_and_the_job_told_of_at_once(
     at_us: int, absent: str, contention: bool

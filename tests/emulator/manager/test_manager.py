@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 
 import pytest
-from tests.emulator.parts import BELIEF, job, manager, node_class, start
+from tests.emulator.parts import job, manager, node_class, start
 from tests.runs import layers_on, runs_on
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.managed_job import PENDING, RUNNING, ManagedJob
-from cosched_emulator.manager.manager import MANAGER_FEATURES, Manager
+from cosched_emulator.manager.managed_job import PENDING, ManagedJob
+from cosched_emulator.manager.manager import Manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
 
@@ -32,34 +32,6 @@ def refusals(managed: Manager, *actions: m.Action) -> list[str]:
     return [event.reason for event in follow if isinstance(event, m.ActionRefused)]
 
 
-def test_states_from_submission_to_end() -> None:
-    managed = with_jobs(job(1, limit_us=500))
-    assert managed.jobs[1].state == PENDING
-    assert list(managed.pending) == [1]
-    assert managed.commit(2, 20, (), (start(1, estimate_us=150, limit_us=600),)) == []
-    assert managed.jobs[1].state == RUNNING
-    assert (list(managed.pending), list(managed.running)) == ([], [1])
-    running = managed.inventory().running
-    assert running == (m.RunningJob(managed.jobs[1].job.spec, 20, runs_on((0, 1, 1, 1)), 150, 600),)
-    assert managed.timeline.next_us() == 120
-    ended = managed.end_event(1, managed.jobs[1].version)
-    assert ended == m.JobEnded(1, m.COMPLETED)
-    managed.commit(3, 120, (ended,), ())
-    record = managed.jobs[1].record()
-    assert (record.state, record.end_us, record.work_us, record.estimate_us, record.limit_us) == (
-        m.COMPLETED,
-        120,
-        100,
-        150,
-        600,
-    )
-    assert [tuple(interval) for interval in record.intervals] == [(20, 120, ((0, 1, 1, 1),), False)]
-    assert managed.inventory() == m.Welcome(
-        m.PROTOCOL_VERSION, MANAGER_FEATURES, 3, 120, (node_class(),), (), BELIEF, (), (), (), ()
-    )
-    managed.check()
-
-
 @pytest.mark.parametrize("action", [m.KillJob(1), m.RequeueJob(1)])
 def test_a_job_that_a_scheduler_kills_or_requeues_leaves_in_the_next_round(action: m.KillJob | m.RequeueJob) -> None:
     managed = with_jobs(job(1))
@@ -73,30 +45,6 @@ def test_a_job_that_a_scheduler_kills_or_requeues_leaves_in_the_next_round(actio
     assert list(managed.running) == []
     assert list(managed.pending) == ([] if isinstance(action, m.KillJob) else [1])
     assert refusals(managed, m.SubmitJob(m.JobSpec(0, 0, 1, 1))) == ["this manager takes jobs from its users alone"]
-
-
-@pytest.mark.parametrize(
-    ("limit_us", "granted_us", "run_us", "end"),
-    [
-        (100, 100, 99, (99, m.COMPLETED)),
-        (100, 100, 100, (100, m.COMPLETED)),  # completion beats kill
-        (100, 100, 101, (100, m.TIMEOUT)),
-        (100, 133, 133, (133, m.COMPLETED)),  # a limit that the start extended
-        (100, 133, 134, (133, m.TIMEOUT)),
-        (None, None, 10**15, (10**15, m.COMPLETED)),
-        (100, 100, 0, (0, m.COMPLETED)),
-    ],
-)
-def test_jobs_end_or_are_killed_at_their_limit(
-    limit_us: int | None, granted_us: int | None, run_us: int, end: tuple[int, str]
-) -> None:
-    managed = with_jobs(job(1, run_us=run_us, estimate_us=50, limit_us=limit_us))
-    assert refusals(managed, start(1, limit_us=granted_us)) == []
-    ended = managed.end_event(1, managed.jobs[1].version)
-    assert ended is not None
-    assert (managed.timeline.next_us(), ended.state) == (10 + end[0], end[1])
-    managed.commit(3, 10 + end[0], (ended,), ())
-    assert managed.jobs[1].record().work_us == end[0]
 
 
 @pytest.mark.parametrize(
@@ -167,24 +115,6 @@ def test_each_illegal_action_is_refused_with_its_reason_and_changes_nothing(acti
     assert managed.refused == 1
 
 
-def test_start_together_is_all_or_nothing() -> None:
-    managed = with_jobs(job(1), job(2), job(3), job(4))
-    for group in (
-        (start(1, 0, 1), start(2, 0, 1)),  # the same thread
-        (start(1, 0, 1), start(1, 0, 2)),  # the same job
-        (start(1, 0, 1), start(9, 0, 2)),
-        (start(1, 0, 1), start(2, 0, 2), start(3, 1, 1, limit_us=1)),
-    ):
-        before = managed.inventory()
-        (refused,) = managed.commit(managed.seq + 1, 10, (), (m.StartTogether(group),))
-        assert isinstance(refused, m.ActionRefused)
-        assert refused.job_ids == tuple(each.job_id for each in group)
-        assert managed.inventory() == before._replace(seq=managed.seq)
-        managed.check()
-    assert refusals(managed, m.StartTogether((start(1, 0, 1), start(2, 0, 2), start(3, 1, 1)))) == []
-    assert list(managed.running) == [1, 2, 3]
-
-
 def test_actions_apply_in_the_order_listed() -> None:
     managed = with_jobs(job(1), job(2))
     assert refusals(managed, start(1), start(2)) == ["node 0 is not free there"]
@@ -195,57 +125,6 @@ def test_actions_apply_in_the_order_listed() -> None:
     ]
     record = managed.jobs[1].record()
     assert (record.state, record.reason, record.end_us, record.intervals) == (m.REJECTED, "never", 10, ())
-
-
-def test_exclusive_jobs_share_no_node() -> None:
-    managed = with_jobs(job(1, exclusive=True), job(2), on=manager(node_class(1)))
-    whole = m.StartJob(1, runs_on((0, 1, 3, 1)), 100, None)
-    assert refusals(managed, whole, start(2, mask=2)) == ["node 0 is not free there"]
-    other = with_jobs(job(1, exclusive=True), job(2), on=manager(node_class(1)))
-    assert refusals(other, start(2, mask=2), whole) == ["node 0 is not free there"]
-
-
-def test_memory_is_given_back() -> None:
-    managed = with_jobs(job(1, memory_mb=60), job(2, memory_mb=60))
-    assert refusals(managed, start(1, mask=1), start(2, mask=2)) == ["node 0 has 40 MiB free, 60 wanted"]
-    managed.commit(3, 10, (m.JobEnded(1, m.COMPLETED),), ())
-    assert refusals(managed, start(2, mask=2)) == []
-
-
-def test_notes_live_as_long_as_their_job() -> None:
-    managed = with_jobs(job(1), job(2))
-    assert (
-        refusals(
-            managed,
-            m.SetNote(1, "a", 1),
-            m.SetNote(1, "b", ("x", 2.5)),
-            m.SetNote(2, "a", True),
-            m.SetNote(None, "c", "all"),
-        )
-        == []
-    )
-    assert managed.inventory().notes == (
-        m.Note(None, "c", "all"),
-        m.Note(1, "a", 1),
-        m.Note(1, "b", ("x", 2.5)),
-        m.Note(2, "a", True),
-    )
-    assert refusals(managed, start(1), m.SetNote(1, "a", None), m.SetNote(1, "z", None)) == []
-    assert managed.inventory().notes == (m.Note(None, "c", "all"), m.Note(1, "b", ("x", 2.5)), m.Note(2, "a", True))
-    managed.commit(managed.seq + 1, 20, (m.JobRequeued(1),), ())
-    assert m.Note(1, "b", ("x", 2.5)) in managed.inventory().notes  # it only lost its nodes
-    managed.commit(managed.seq + 1, 20, (m.JobEnded(1, m.CANCELLED),), (m.RejectJob(2, "no"),))
-    assert managed.inventory().notes == (m.Note(None, "c", "all"),)
-    assert refusals(managed, m.SetNote(1, "a", 1)) == ["there is no job 1"]
-
-
-def test_wakes_are_kept_until_due() -> None:
-    managed = manager()
-    assert managed.commit(1, 10, (), (m.WakeAt(30), m.WakeAt(20), m.WakeAt(30))) == []
-    assert managed.inventory().wakes == (20, 30)
-    assert len(list(managed.timeline.pop_due(30))) == 2  # requested twice, due once
-    managed.commit(2, 20, (m.Woken(20),), ())
-    assert managed.inventory().wakes == (30,)
 
 
 def test_a_failed_node_takes_no_jobs_until_it_returns() -> None:
@@ -272,14 +151,6 @@ def test_a_returned_node_is_free_except_for_running_jobs() -> None:
     managed.commit(5, 30, (m.NodeReturned(0),), ())
     managed.check()
     assert refusals(managed, start(2, mask=1), start(2, mask=2)) == ["node 0 is not free there"]
-
-
-def test_held_jobs_are_not_started_until_released() -> None:
-    managed = with_jobs(job(1), job(2))
-    managed.commit(2, 20, (m.JobHeld(1),), ())
-    assert [pending.held for pending in managed.inventory().pending] == [True, False]
-    managed.commit(3, 20, (m.JobReleased(1),), ())
-    assert refusals(managed, start(1)) == []
 
 
 def test_jobs_that_the_machine_cannot_hold_are_rejected() -> None:

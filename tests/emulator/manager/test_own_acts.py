@@ -8,18 +8,17 @@ from typing import Any
 
 import pytest
 from tests.emulator.manager.test_lags import lags, told
-from tests.emulator.parts import Player, at_once, at_times, job, manager, node_class, play, start
+from tests.emulator.parts import Player, at_once, at_times, job, manager, play, start
 from tests.runs import runs_on
 
 from cosched_emulator.couplings.link import DirectLink
-from cosched_emulator.manager.difficult import DifficultAgenda, DifficultManager, free_place
+from cosched_emulator.manager.difficult import DifficultAgenda, DifficultManager
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.difficult_manager import NO_LAGS, OwnPlan
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.common.allocation import Machine, ThreadPool
 from cosched_plugin.protocol import messages as m
 
 both = pytest.mark.parametrize("contention", [False, True])
@@ -72,20 +71,6 @@ def test_a_job_starts_elsewhere_on_an_empty_node(contention: bool) -> None:
     there = runs_on((1, 1, 1, 1))
     assert told(player)[1] == (10, (m.JobStarted(1, 10, there, 100, None),))
     assert [stay[:3] for stay in records[1].intervals] == [(10, 110, there)]
-
-
-def test_a_job_stays_where_it_is_if_there_is_no_other_place() -> None:
-    fates = lags(0, 10, elsewhere=1.0)
-    on = manager(node_class(nodes=1), lags=fates)
-    player, _, _ = play(at_times(at_0=[start(1, mask=3)]), [job(1, processes=2)], on=on)
-    assert events_of(player, m.JobStarted) == [m.JobStarted(1, 10, runs_on((0, 1, 3, 2)), 100, None)]
-
-
-def test_an_end_that_nobody_saw_is_known_to_the_results_alone() -> None:
-    fates = lags(0, 0, 5, lost=1.0)
-    player, _, records = play(at_times(at_0=[start(1)]), [job(1)], on=manager(lags=fates))
-    assert told(player)[-1] == (105, (m.JobEnded(1, m.UNKNOWN),))
-    assert (records[1].state, records[1].end_us) == (m.COMPLETED, 100)
 
 
 def idle(_now_us: int, _events: Sequence[m.Event]) -> list[m.Action]:
@@ -154,21 +139,3 @@ def test_a_restart_has_the_scheduler_take_over_anew() -> None:
     assert opened > 3
     assert all(record.state == m.COMPLETED for record in records.values())
     assert len(player.batches) == 4  # a restart is no batch
-
-
-def test_a_run_ends_although_the_manager_could_go_on() -> None:
-    _, records, opened = acting({"restart": 30.0, "suspend": 1e6}, [job(1, 0, 50)], manager(lags=NO_LAGS), idle)
-    assert (records[1].end_us, opened) == (None, 1)  # the job waits for ever, and nothing will happen
-
-
-def test_places_are_on_empty_nodes_as_far_as_there_are_any() -> None:
-    machine = Machine([node_class(nodes=3, threads=2, memory_mb=100)])
-    pool = ThreadPool(machine)
-    held = job(9).spec
-    layers = pool.place(held, runs_on((1, 1, 1, 1)))
-    assert not isinstance(layers, str)
-    pool.take(held, runs_on((1, 1, 1, 1)), layers)
-    assert free_place(pool, job(1, processes=3).spec, 0.4) == runs_on((0, 1, 1, 1), (2, 1, 3, 2))
-    assert free_place(pool, job(1, processes=5).spec, 0.0) == runs_on((0, 1, 3, 2), (1, 1, 2, 1), (2, 1, 3, 2))
-    assert free_place(pool, job(1, processes=5, memory_mb=60).spec, 0.0) is None
-    assert free_place(pool, job(1, processes=3, exclusive=True).spec, 0.0) == runs_on((0, 1, 3, 2), (2, 1, 3, 1))

@@ -14,8 +14,7 @@ from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.run.policy_warnings import idle_matching, warnings_of
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
-from cosched_emulator.studies.cells import forget_files, scenario_identity
+from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 from cosched_plugin.config import choose
 
@@ -54,27 +53,6 @@ def believed(prepared: Prepared) -> MeasuredRatios:
 
 
 # ---------------------------------------------------------------- truth and belief
-
-
-def test_jobs_take_what_the_table_says(tmp_path: Path) -> None:
-    """Two jobs on the two halves of one node: a beside b takes 0.8 of 100 s; b has 200 s - 80 s / 1.5 left, then spread at 1.2."""
-    file = tmp_path / "halves.csv"
-    file.write_text(TEXT.replace(",8,", ",4,"))
-    prepared = prepare(
-        {
-            "cluster": {"nodes": 1, "preset": "2x4x1"},
-            "truth": {"contention": "pairs", "pairs": str(file)},
-            "workload": {"applications": str(file), "gap_s": 0.0},
-        }
-    )
-    ends = {record.job.spec.name: record.end_us for record in simulate(prepared, "easy").records}
-    assert ends["a"] == 80 * SECOND
-    assert ends["b"] == pytest.approx((80 + (200 - 80 / 1.5) * 1.2) * SECOND, abs=1)
-
-
-def test_a_job_on_all_cores_is_compact(table: Path) -> None:
-    records = simulate(prepared_of(table), "easy").records
-    assert {record.job.spec.name: record.end_us for record in records} == {"a": 100 * SECOND, "b": 200 * SECOND}
 
 
 @pytest.mark.parametrize("link", ["loopback", pytest.param("zmq", marks=pytest.mark.slow)])
@@ -119,33 +97,6 @@ def test_noise_and_gaps_are_the_scheduler_s_alone(tmp_path: Path) -> None:
     assert believed(prepared_of(file, {"pair_missing": 1.0}, **given)) == MeasuredRatios()
 
 
-@pytest.mark.parametrize("uncertain", [False, True])
-def test_the_truth_has_no_gaps(tmp_path: Path, *, uncertain: bool) -> None:
-    """Also where a table was learned, and says of a pair that little is known of it."""
-    file = tmp_path / "gap.csv"
-    gap = [f"{line},," for line in TEXT.splitlines()]
-    gap[0], gap[-1] = gap[0].replace(",,", ",number,high"), gap[-1].replace(",,", ",1,9")
-    file.write_text("\n".join(gap) if uncertain else TEXT.replace("b,b,1.2,8,200\n", ""))
-    prepared = prepared_of(file)
-    assert prepared.hardware.pairs is not None
-    assert min(prepared.hardware.pairs.ratios) > 0
-    assert len(simulate(prepared, "lomarc-r").records) == 2
-
-
-def test_a_scheduler_may_believe_in_another_table_or_in_none(table: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.csv"
-    other.write_text("row,column,speedup\nb,b,0.5\n")
-    assert believed(prepared_of(table, {"pair_table": str(other)})) == MeasuredRatios(("b",), (2.0,), (0.0,))
-    unknown = prepared_of(table, {"pairs": "unknown"})
-    assert believed(unknown) == MeasuredRatios()
-    assert "the scheduler is told nothing of any of these jobs (pairs knows none)" in str(
-        idle_matching(choose("lomarc-r"), unknown)
-    )
-    assert prepared_of(table, {"contention": "none"}).belief.parameters == ()
-    bandwidth = {"truth": {"pairs": str(table)}, "belief": {"contention": "pairs"}, "workload": {"lublin": 3}}
-    assert believed(prepare(bandwidth)).applications == ("a", "b")
-
-
 @pytest.mark.parametrize(
     ("sections", "text"),
     [
@@ -182,32 +133,6 @@ def test_settings_without_effect_and_strangers_give_warnings(table: Path) -> Non
     assert expected in strangers.workload.warnings
 
 
-def test_keys_of_tables_are_recorded_only_with_one(table: Path, tmp_path: Path) -> None:
-    plain = read_scenario(None, {"workload": {"lublin": 3}})
-    with_table = read_scenario(None, {"truth": {"pairs": str(table)}, "workload": {"applications": str(table)}})
-    assert not {"pairs", "pair_table", "applications", "gap_s"} & {
-        key for section in ("truth", "workload") for key in plain.as_dict()[section]
-    }
-    assert {"applications", "application_names", "shuffle_seed", "gap_s"} <= with_table.as_dict()["workload"].keys()
-    assert "pair_noise" in with_table.as_dict()["belief"]
-    copy = tmp_path / "copy.csv"
-    copy.write_text(TEXT)
-    again = read_scenario(None, {"truth": {"pairs": str(copy)}, "workload": {"applications": str(copy)}})
-    assert scenario_identity(with_table.as_dict()) == scenario_identity(again.as_dict())
-    copy.write_text(LARGE)
-    forget_files()
-    assert scenario_identity(with_table.as_dict()) != scenario_identity(again.as_dict())
-
-
-def test_paths_are_relative_to_the_scenario(table: Path, tmp_path: Path) -> None:
-    file = tmp_path / "scenario.toml"
-    file.write_text(
-        "[truth]\ncontention = 'pairs'\npairs = 'co-runs.csv'\n[belief]\npair_table = 'co-runs.csv'\n"
-        "[workload]\napplications = 'co-runs.csv'\n[cluster]\nnodes = 2\npreset = '2x4x1'\n"
-    )
-    assert len(prepare(read_scenario(str(file), {})).workload.jobs) == 2
-
-
 def test_the_command_takes_tables(table: Path, tmp_path: Path) -> None:
     options = ("--applications", table.name, "--jobs", "4", "--contention", "pairs", "--pairs", table.name)
     with commands_in(tmp_path) as commands:
@@ -224,15 +149,6 @@ def test_the_command_takes_tables(table: Path, tmp_path: Path) -> None:
 # ---------------------------------------------------------------- jobs of applications
 
 
-def test_each_application_once(table: Path) -> None:
-    jobs = prepared_of(table).workload.jobs
-    assert [(job.name, job.processes, job.run_us, job.spec.estimate_us, job.spec.limit_us) for job in jobs] == [
-        ("a", 8, 100 * SECOND, 100 * SECOND, None),
-        ("b", 8, 200 * SECOND, 200 * SECOND, None),
-    ]
-    assert {job.spec.submit_us for job in jobs} == {0}
-
-
 def test_jobs_are_drawn_by_seed_and_shuffled(table: Path) -> None:
     def names(seed: int = 1, **workload: Any) -> list[str]:
         base = {"seed": seed, "cluster": {"nodes": 4, "preset": "2x4x1"}}
@@ -246,21 +162,6 @@ def test_jobs_are_drawn_by_seed_and_shuffled(table: Path) -> None:
     shuffled = names(shuffle_seed=1)
     assert shuffled != drawn != names(shuffle_seed=2) != shuffled
     assert Counter(shuffled) == Counter(drawn)
-
-
-def test_gaps_are_exponential(table: Path) -> None:
-    jobs = prepared_of(table, jobs=2000, gap_s=50.0).workload.jobs
-    assert jobs[0].spec.submit_us == 0
-    assert jobs[-1].spec.submit_us / 1999 / SECOND == pytest.approx(50, rel=0.1)
-
-
-def test_applications_are_chosen_by_name_and_processes(tmp_path: Path) -> None:
-    file = tmp_path / "sizes.csv"
-    file.write_text("who,procs,compact_s,x\nx,4,10,1\ny,8,20,1\nz,,30,1\n")
-    chosen = prepared_of(file, application_processes=[4]).workload.jobs
-    assert [(job.name, job.processes, job.run_us) for job in chosen] == [("x", 4, 10 * SECOND), ("z", 4, 30 * SECOND)]
-    named = prepared_of(file, application_names=["y", "x"]).workload.jobs
-    assert [job.name for job in named] == ["x", "y"]
 
 
 @pytest.mark.parametrize(
@@ -282,24 +183,3 @@ def test_applications_that_cannot_be_drawn_are_refused(workload: dict[str, Any],
     with pytest.raises(ConfigurationError) as raised:
         prepared_of(file, **workload)
     assert str(raised.value).startswith(text)
-
-
-# ---------------------------------------------------------------- jobs of a log
-
-
-def test_a_side_file_names_the_applications_of_a_log(table: Path, tmp_path: Path) -> None:
-    log, names = tmp_path / "log.swf", tmp_path / "names.csv"
-    row = "{} 0 -1 100 4 -1 -1 4 100 -1 1 7 1 {} 1 -1 -1 -1\n"
-    log.write_text("; MaxProcs: 8\n" + row.format(1, 3) + row.format(2, 4) + row.format(3, 3))
-    names.write_text("job,application,name\n,3,a\n2,,b\n3,,b\n")
-    prepared = prepare(
-        {
-            "cluster": {"nodes": 2, "preset": "2x4x1"},
-            "truth": {"contention": "pairs", "pairs": str(table)},
-            "workload": {"swf": str(log), "annotations": str(names), "limits": "none"},
-        }
-    )
-    assert [job.spec.name for job in prepared.workload.jobs] == ["a", "b", "b"]
-    assert prepared.workload.warnings == ()
-    ends = {record.job.spec.id: record.end_us for record in simulate(prepared, "easy").records}
-    assert ends[1] == 80 * SECOND

@@ -17,16 +17,12 @@ from tests.processes import ended, wait_until
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.policy_warnings import idle_matching
 from cosched_emulator.run.prepare import Prepared
 from cosched_hwmodel.contention import Load
-from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.pairs import JobFacts
 from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.config import choose
-from cosched_plugin.protocol.codec import decode, encode
-from cosched_plugin.protocol.messages import NoteValue, Welcome
 
 SECOND = 1_000_000
 ROW = "{} {} -1 {} {} -1 -1 {} {} -1 1 7 1 {} 1 -1 -1 -1\n"
@@ -91,15 +87,6 @@ TRUTH = {"contention": TABLE, "parameters": {"pairs": PAIRS, "otherwise": 4}}
 # ---------------------------------------------------------------- truth and belief
 
 
-def test_a_table_is_truth_and_belief(log: Path) -> None:
-    """Two jobs share nodes, 2000 s at 1.25 and 1000 s at 1.5: the shorter ends at 1500 s, and the other has 800 s left then."""
-    prepared = prepared_of(log, truth=TRUTH)
-    finished = simulate(prepared, "lomarc-u1")
-    ends = {record.job.spec.id: record.end_us for record in finished.records}
-    assert (ends[2], ends[1]) == (1500 * SECOND, 2300 * SECOND)
-    assert prepared.belief.parameters == (("pairs", (("1", "2", 1.25), ("2", "1", 1.5))), ("otherwise", 4))
-
-
 @pytest.mark.parametrize("policy", ["ac", "am", "lomarc-fm", "lomarc-r", "glts"])
 def test_schedules_are_the_same_with_every_coupling(policy: str, log: Path) -> None:
     """The parameters of the belief arrive as they were sent, and all matchings use the model."""
@@ -112,35 +99,6 @@ def test_schedules_are_the_same_with_every_coupling(policy: str, log: Path) -> N
         ended.append([(record.intervals[0].start_us, record.end_us) for record in records])
     assert ended[0] == ended[1]
     assert len({start_us for start_us, _ in ended[0]}) < 4  # some started together
-
-
-@pytest.mark.parametrize(
-    ("belief", "expected"),
-    [
-        ({}, (TABLE, {"pairs": (("1", "2", 1.25), ("2", "1", 1.5)), "otherwise": 4})),
-        ({"parameters": {"otherwise": 2.5}}, (TABLE, {"pairs": (("1", "2", 1.25), ("2", "1", 1.5)), "otherwise": 2.5})),
-        ({"contention": STRANGERS}, (STRANGERS, {})),
-        ({"contention": STRANGERS, "parameters": {"otherwise": 3}}, (STRANGERS, {"otherwise": 3})),
-        ({"contention": "none"}, ("none", {})),
-        ({"contention": "statistical"}, ("statistical", {"pair_seed": 1, "shares": (68, 17, 7, 3, 2, 1, 1, 1)})),
-    ],
-)
-def test_the_belief_follows_truth_and_settings(
-    belief: dict[str, object], expected: tuple[str, dict[str, NoteValue]], log: Path
-) -> None:
-    prepared = prepared_of(log, truth=TRUTH, belief=belief)
-    assert (prepared.belief.contention, dict(prepared.belief.parameters)) == expected
-    welcome = decode(encode(build_manager(prepared).inventory()))
-    assert isinstance(welcome, Welcome)
-    assert welcome.belief == prepared.belief
-
-
-def test_a_belief_may_be_a_third_party_model_without_such_a_truth(log: Path) -> None:
-    prepared = prepared_of(log, truth={"contention": "none"}, belief={"contention": TABLE})
-    assert prepared.belief.contention == TABLE
-    told = "of any of these jobs (" + STRANGERS + " knows none)"
-    unknown = prepared_of(log, belief={"contention": STRANGERS})
-    assert str(idle_matching(choose("lomarc-r"), unknown)).endswith(f"the scheduler is told nothing {told}")
 
 
 def test_a_model_of_nodes_may_be_the_truth(log: Path) -> None:
@@ -187,14 +145,6 @@ def test_invalid_models_and_parameters_are_refused(
         prepared_of(log, **{section: values})
     assert text in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def test_an_impossible_slowdown_of_the_truth_is_an_error(log: Path) -> None:
-    prepared = prepared_of(log, truth={"contention": f"{__name__}:Wrong"}, belief={"contention": "none"})
-    with pytest.raises(
-        ContentionError, match=r"slowdown of job 1 and job 2: expected a number from 1 to 1000, .* got -8\.5"
-    ):
-        simulate(prepared, "ac")
 
 
 # ---------------------------------------------------------------- through the command line

@@ -9,17 +9,12 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.accounting.fact_rows import job_from_json, job_to_json
 from cosched_emulator.api.simulate import simulate
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.results.files.run_reader import read_machine
-from cosched_emulator.run.policy_warnings import idle_matching
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.workload.side_files.annotations import profile_lines, read_profiles
-from cosched_hwmodel.composite.job_profile import Profile
-from cosched_plugin.config import choose
-from cosched_plugin.core.state import believed_pairs
+from cosched_emulator.workload.side_files.annotations import read_profiles
 from cosched_plugin.protocol.messages import CacheLevel, NodeHardware
 
 ROW = "{} 0 -1 100 2 -1 -1 2 200 -1 1 {} 1 {} -1 -1 -1 -1\n"
@@ -54,19 +49,6 @@ def prepared_of(table: dict[str, Any], **belief: Any) -> Prepared:
     return prepare(read_scenario(None, {**table, **({"belief": belief} if belief else {})}))
 
 
-def test_the_most_specific_row_counts(table: dict[str, Any]) -> None:
-    prepared = prepared_of(table)
-    jobs = list(prepared.workload.jobs)
-    first = Profile(integer_ppm=800_000)
-    assert [job.profile for job in jobs] == [first, first, Profile(integer_ppm=700_000, memory_mbs=5), None]
-    assert [job.spec.profile for job in jobs] == [job.profile for job in jobs]
-    assert any(note.endswith("profiles.csv: 3 jobs; 1 jobs not in it") for note in prepared.workload.notes)
-    assert job_from_json(job_to_json(jobs[0])) == jobs[0]
-    assert list(profile_lines(prepared.workload)) == [
-        "job,integer_ppm,memory_mbs\n", "1,800000,\n", "2,800000,\n", "3,700000,5\n",
-    ]  # fmt: skip
-
-
 def test_jobs_on_the_threads_of_one_core_are_slowed(table: dict[str, Any], tmp_path: Path) -> None:
     """Two jobs of two processes each: the second threads of both cores are the other one's."""
     simulate(table, policy="easy", out=tmp_path / "run")
@@ -81,39 +63,6 @@ def test_jobs_on_the_threads_of_one_core_are_slowed(table: dict[str, Any], tmp_p
     (machine,) = read_machine(tmp_path / "run")
     assert machine.hardware == NodeHardware(1_000_000, 0, (CacheLevel(2, 512, 1, 10),))
     assert (tmp_path / "run" / "workload-profiles.csv").read_text().startswith("job,integer_ppm")
-
-
-def test_the_scheduler_believes_what_it_is_told(table: dict[str, Any]) -> None:
-    prepared = prepared_of(table)
-    one, two, _, stranger = [job.spec for job in prepared.workload.jobs]
-    pairs = believed_pairs(prepared.belief, nodes=prepared.nodes)
-    assert pairs is not None
-    assert pairs.slowdown(one, two) == pytest.approx(1.6)
-    assert not pairs.knows(stranger)
-    assert idle_matching(choose("lomarc-r"), prepared) is None
-    unknown = prepared_of(table, profiles="unknown")
-    assert [job.spec.profile for job in unknown.workload.jobs] == [None] * 4
-    assert [job.profile for job in unknown.workload.jobs] == [job.profile for job in prepared.workload.jobs]
-    warning = idle_matching(choose("lomarc-r"), unknown)
-    assert warning is not None
-    assert warning.endswith("of what processes ask of their nodes (belief.profiles)")
-
-
-def test_profiles_and_hardware_reach_a_scheduler_through_messages(table: dict[str, Any], tmp_path: Path) -> None:
-    """Two jobs of program 9 take 1.6 times as long on one node, one of them and job 3 take 1.5 times; job 4 is unknown."""
-    log = Path(table["workload"]["swf"])
-    log.write_text(
-        log.read_text().replace(" 100 2 ", " 20000 2 ").replace(" 200 ", " 40000 ")
-    )  # short jobs share no node
-    for link in ("direct", "loopback"):
-        simulate(table, policy="lomarc-r", link=link, out=tmp_path / link, settings=["matching.max_slowdown=1.55"])
-    schedules = [(tmp_path / link / "allocations.csv").read_text() for link in ("direct", "loopback")]
-    assert schedules[0] == schedules[1]
-    with open(tmp_path / "loopback" / "jobs.csv", newline="") as file:
-        times = {
-            row["job_id"]: (float(row["starting_time"]), float(row["finish_time"])) for row in csv.DictReader(file)
-        }
-    assert times == {"1": (0, 20_000), "2": (20_000, 50_000), "3": (20_000, 50_000), "4": (50_000, 70_000)}
 
 
 def test_parameters_of_the_belief_override_those_of_the_truth(table: dict[str, Any]) -> None:
@@ -144,16 +93,3 @@ def test_invalid_files_are_refused(tmp_path: Path, text: str, message: str) -> N
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         read_profiles(str(file))
-
-
-def test_profiles_without_effect_are_refused_or_give_a_warning(table: dict[str, Any]) -> None:
-    table["truth"] = {"contention": "bandwidth"}
-    notes = prepared_of(table).workload.notes
-    assert any("workload.profiles" in note for note in notes)
-
-
-def test_composite_without_profiles_is_warned_about() -> None:
-    prepared = prepared_of({"workload": {"lublin": 5}, "truth": {"contention": "composite"}})
-    assert any(
-        "composite slows jobs down by their profiles, and none has one" in note for note in prepared.workload.notes
-    )

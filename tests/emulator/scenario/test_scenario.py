@@ -34,7 +34,6 @@ from cosched_emulator.scenario.sections import (
     WorkloadSection,
 )
 from cosched_emulator.scenario.time_sharing import TimeSharingSection
-from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 
@@ -187,50 +186,6 @@ def test_every_section_is_read(tmp_path: Path) -> None:
     assert (inventory.resume_us, inventory.switch_us, inventory.image_mbs) == (7_500_000, 500_000, 200)
 
 
-def test_an_empty_scenario_has_all_defaults() -> None:
-    assert read_scenario(None, {}) == Scenario()
-    scenario = read_scenario(None, {"workload": {"lublin": 3}})
-    prepared = prepare(scenario)
-    assert sum(item.nodes for item in prepared.nodes) == 128
-    belief = build_manager(prepared).inventory().belief
-    assert belief == Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
-    assert all(job.usage is None and job.spec.usage is None for job in prepared.workload.jobs)
-
-
-@pytest.mark.parametrize(
-    ("belief", "told"),
-    [
-        ({}, LomarcModel(pair_seed=3, cpu="standard", paging_ppm=2_200_000)),
-        ({"pairs": "unknown"}, LomarcModel(pair_seed=3, cpu="standard", paging_ppm=2_200_000, good_share_ppm=0)),
-        (
-            {"remainder": False, "c_scope": "cpu_cpu"},
-            LomarcModel(False, "cpu_cpu", "standard", 3, paging_ppm=2_200_000),
-        ),
-        ({"contention": "bandwidth"}, None),
-    ],
-)
-def test_a_belief_in_lomarc_has_the_parameters_of_the_truth(
-    belief: dict[str, object], told: LomarcModel | None
-) -> None:
-    truth = {"contention": "lomarc", "cpu": "standard", "paging": 2.2}
-    table = {"seed": 3, "workload": {"lublin": 5, "characteristics": "M1"}, "truth": truth, "belief": belief}
-    prepared = prepare(table)
-    manager = build_manager(prepared)
-    found = manager.inventory().belief
-    assert found.parameters == (() if told is None else told.parameters())
-    assert found.contention == belief.get("contention", "lomarc")
-    for job in prepared.workload.jobs:
-        assert job.spec.usage == job.usage is not None
-
-
-def test_a_belief_in_lomarc_needs_no_such_truth() -> None:
-    truth = {"contention": "none", "pair_seed": -5, "good_share": 1}
-    table = {"workload": {"lublin": 2}, "truth": truth, "belief": {"contention": "lomarc"}}
-    prepared = prepare(table)
-    belief = build_manager(prepared).inventory().belief
-    assert LomarcModel.from_parameters(belief.parameters) == LomarcModel(pair_seed=-5, good_share_ppm=1_000_000)
-
-
 def test_pairs_can_be_drawn_with_any_seed() -> None:
     table = {"workload": {"lublin": 2}, "truth": {"contention": "lomarc"}, "seed": 2**64 - 1}
     prepared = prepare(table)
@@ -279,37 +234,6 @@ def test_the_truth_may_be_lomarcs_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "path", "suggestion"),
-    [
-        ("sead = 1", "sead", "seed"),
-        ("[clusters]\nnodes = 1", "clusters", "cluster"),
-        ("[cluster]\nnods = 1", "cluster.nods", "nodes"),
-        ("[truth]\ncontentoin = 'none'", "truth.contentoin", "contention"),
-        ("[belief]\nresorces = []", "belief.resorces", "resources"),
-        ("[workload]\nlublim = 1", "workload.lublim", "lublin"),
-        ("[clock]\ndeadline = 1", "clock.deadline", "deadline_s"),
-        ("[results]\nwarm_up = 1", "results.warm_up", "warmup"),
-        ("[[script]]\nat = 1\ndo = 'hold'", "script[0].at", "at_s"),
-        (
-            "[[script]]\nat_s = 1\ndo = 'hold'\njob = 1\n[[script]]\nat_s = 1\ndo = 'hold'\njb = 1",
-            "script[1].jb",
-            "job",
-        ),
-        ("[workload]\nqqqqqq = 1", "workload.qqqqqq", None),
-    ],
-)
-def test_an_unknown_key_names_its_path_and_the_closest(
-    text: str, path: str, suggestion: str | None, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        scenario_of(text, tmp_path)
-    error = caught.value
-    assert (error.path, error.suggestion, error.file) == (path, suggestion, str(tmp_path / "scenario.toml"))
-    assert str(error).startswith(f"{error.file}: {path}: ")
-    assert error.exit_code == 2
-
-
-@pytest.mark.parametrize(
     ("text", "path", "expected"),
     [
         ("seed = '1'", "seed", "a whole number"),
@@ -336,86 +260,6 @@ def test_wrong_types_are_refused(text: str, path: str, expected: str, tmp_path: 
     with pytest.raises(ConfigurationError) as caught:
         scenario_of(text, tmp_path)
     assert (caught.value.path, caught.value.expected) == (path, expected)
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("[cluster]\nnodes = 0", "cluster.nodes"),
-        ("[cluster]\nnodes = 99999999999", "cluster"),
-        ("[cluster]\nprocessors = -1", "cluster.processors"),
-        ("[cluster]\nnodes = 1\nprocessors = 1", "cluster"),
-        ("[cluster]\ncores = 0", "cluster"),
-        ("[cluster]\ncores = 5000", "cluster"),
-        ("[cluster]\npreset = 'rua'", "cluster.preset"),
-        ("[cluster]\nmemory_mb = -1", "cluster"),
-        ("[cluster]\nswap_mb = -1", "cluster"),
-        ("[preemption]\nresume_s = -0.5", "preemption.resume_s"),
-        ("[preemption]\nresume_s = nan", "preemption.resume_s"),
-        ("[preemption]\nresume_s = inf", "preemption.resume_s"),
-        ("[preemption]\nswitch_s = -1", "preemption.switch_s"),
-        ("[preemption]\ndisk_mbs = -1", "preemption.disk_mbs"),
-        ("[cluster]\nfile = 'missing.toml'", "cluster"),
-        ("[cluster]\nfile = 'missing.toml'\nnodes = 3", "cluster"),
-        ("[truth]\ncontention = 'bandwith'", "truth.contention"),
-        ("[truth]\ncomposition = 'papr'", "truth.composition"),
-        ("[truth]\nresources = ['memory']", "truth.resources"),
-        ("[belief]\ncontention = 'bandwith'", "belief.contention"),
-        ("[belief]\ncontention = ''", "belief.contention"),
-        ("[belief]\ncomposition = 'papr'", "belief.composition"),
-        ("[belief]\nresources = ['memory']", "belief.resources"),
-        ("[belief]\ndemand = 'exat'", "belief.demand"),
-        ("[truth]\nc_scope = 'cpu'", "truth.c_scope"),
-        ("[truth]\ncpu = 'hyper'", "truth.cpu"),
-        ("[truth]\ngood_share = 1.1", "truth.good_share"),
-        ("[truth]\ngood_share = nan", "truth.good_share"),
-        ("[truth]\npaging = 0.9", "truth.paging"),
-        ("[truth]\npair_seed = 9223372036854775808", "truth"),
-        ("[belief]\nc_scope = ''", "belief.c_scope"),
-        ("[belief]\npairs = 'none'", "belief.pairs"),
-        ("[belief]\nusage = 'exat'", "belief.usage"),
-        ("[belief]\nusage_noise = 1", "belief.usage_noise"),
-        ("[belief]\nusage_noise = nan", "belief.usage_noise"),
-        ("[belief]\nusage_bias = -1", "belief.usage_bias"),
-        ("[belief]\nusage_bias = inf", "belief.usage_bias"),
-        ("[belief]\nusage_missing = 1.5", "belief.usage_missing"),
-        ("[belief]\nusage_noise = -0.1", "belief.usage_noise"),
-        ("[belief]\nusage_bias = nan", "belief.usage_bias"),
-        ("[belief]\nself_slowdowns = 'exat'", "belief.self_slowdowns"),
-        ("[belief]\nself_noise = 1", "belief.self_noise"),
-        ("[belief]\nself_noise = -0.1", "belief.self_noise"),
-        ("[belief]\nself_noise = nan", "belief.self_noise"),
-        ("[monitoring]\nafter_s = 0", "monitoring.after_s"),
-        ("[monitoring]\nafter_s = inf", "monitoring.after_s"),
-        ("[monitoring]\nabove = -0.5", "monitoring.above"),
-        ("[clock]\nmode = 'quick'", "clock.mode"),
-        ("[clock]\nmode = 'scaled'", "clock.speed"),
-        ("[clock]\nmode = 'scaled'\nspeed = 0", "clock.speed"),
-        ("[clock]\nmode = 'scaled'\nspeed = nan", "clock.speed"),
-        ("[clock]\nmode = 'real'\nspeed = 2", "clock.speed"),
-        ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
-        ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
-        ("[clock]\nwait_s = -1", "clock.wait_s"),
-        ("[results]\nwarmup = -1", "results.warmup"),
-        ("[[script]]\nat_s = 1\ndo = 'cancl'\njob = 1", "script[0].do"),
-        ("[[script]]\nat_s = 1\ndo = 'cancel'", "script[0].job"),
-        ("[[script]]\nat_s = 1\ndo = 'cancel'\nnode = 1", "script[0].job"),
-        ("[[script]]\nat_s = 1\ndo = 'cancel'\nnode = 1\njob = 1", "script[0].job"),
-        ("[[script]]\nat_s = 1\ndo = 'cancel'\njob = 6", "script[0].job"),
-        ("[[script]]\nat_s = 1\ndo = 'cancel'\njob = 0", "script[0].job"),
-        ("[[script]]\nat_s = 1\ndo = 'fail-node'\nnode = 128", "script[0].node"),
-        ("[[script]]\nat_s = 1\ndo = 'fail-node'\nnode = -1", "script[0].node"),
-        ("[[script]]\nat_s = -1\ndo = 'cancel'\njob = 1", "script[0].at_s"),
-        ("[[script]]\nat_s = nan\ndo = 'cancel'\njob = 1", "script[0].at_s"),
-        ("[[script]]\nat_s = inf\ndo = 'cancel'\njob = 1", "script[0].at_s"),
-    ],
-)  # fmt: skip
-def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str, tmp_path: Path) -> None:
-    scenario = scenario_of(text, tmp_path, {"workload": {"lublin": 5}})
-    with pytest.raises(ConfigurationError) as caught:
-        prepare(scenario)
-    assert caught.value.path == path
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -458,24 +302,6 @@ def test_other_files_are_no_scenario(tmp_path: Path) -> None:
             scenario_of(f"[cluster]\nidle_w = {digits}\n", tmp_path)
 
 
-def test_relative_paths_count_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    (inner / "jobs.swf").write_text("1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
-    (inner / "machine.toml").write_text('[[nodes]]\ncount = 3\npreset = "rua-4way"\n')
-    monkeypatch.chdir(tmp_path)
-    text = "[workload]\nswf = 'jobs.swf'\n[cluster]\nfile = 'machine.toml'\n"
-    scenario = scenario_of(text, inner)
-    assert scenario.workload.swf == str(inner / "jobs.swf")
-    prepared = prepare(scenario)
-    assert len(prepared.workload.jobs) == 1
-    assert [(item.nodes, item.threads) for item in prepared.nodes] == [(3, 4)]
-    absolute = scenario_of(text.replace("'jobs", f"'{inner}/jobs"), tmp_path)
-    assert absolute.workload.swf == str(inner / "jobs.swf")
-    override = scenario_of(text, inner, {"workload": {"swf": "here.swf"}})
-    assert override.workload.swf == "here.swf"  # an option's path is relative to the current folder
-
-
 def test_overrides_change_single_keys(tmp_path: Path) -> None:
     changes = {"seed": 9, "workload": {"lublin": 4, "mix": "low"}, "results": {"cooldown": 0}}
     scenario = scenario_of(WHOLE, tmp_path, changes)
@@ -515,48 +341,6 @@ def test_every_option_has_a_key_in_the_scenario() -> None:
         "cluster": {"cores": 2},
         "seed": 0,
     }
-
-
-def test_processors_make_a_smaller_last_node() -> None:
-    scenario = read_scenario(None, {"cluster": {"processors": 338, "preset": "rua-4way"}})
-    assert [(item.nodes, item.threads, item.memory_bandwidth_mbs) for item in build_machine(scenario.cluster)] == [
-        (84, 4, 6000),
-        (1, 2, 6000),
-    ]
-    few = read_scenario(None, {"cluster": {"processors": 3, "preset": "rua-4way"}})
-    assert [(item.nodes, item.threads) for item in build_machine(few.cluster)] == [(1, 3)]
-
-
-@pytest.mark.parametrize(
-    ("preset", "processors", "classes"),
-    [
-        ("lomarc-ht", 128, [(128, 1, 1, 2)]),
-        ("g-lomarc-2x2", 9, [(2, 2, 2, 1), (1, 1, 1, 1)]),
-        ("two-socket-2x32", 130, [(2, 2, 32, 2), (1, 1, 2, 2)]),
-    ],
-)
-def test_processors_count_cores(preset: str, processors: int, classes: list[tuple[int, ...]], tmp_path: Path) -> None:
-    log = tmp_path / "log.swf"
-    log.write_text(f"; MaxProcs: {processors}\n1 0 0 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
-    for cluster, workload in (({"processors": processors}, {"lublin": 3}), ({}, {"swf": str(log)})):
-        table = {"cluster": {"preset": preset, **cluster}, "workload": workload}
-        prepared = prepare(table)
-        assert [item[:4] for item in prepared.nodes] == classes
-        assert len({item[4:] for item in prepared.nodes}) == 1  # memory and rates
-
-
-def test_an_empty_path_stays_empty(tmp_path: Path) -> None:
-    scenario = scenario_of("[workload]\nlublin = 3\nannotations = ''\n", tmp_path)
-    with pytest.raises(ConfigurationError, match=r"^annotations: expected a CSV or TOML file, got ''$"):
-        prepare(scenario)
-
-
-def test_a_scenario_converts_to_plain_values() -> None:
-    values = read_scenario(None, {"policy": {"preset": "rua"}}).as_dict()
-    assert values["cluster"]["preset"] == "single"
-    assert values["policy"] == {"preset": "rua"}
-    omitted = {"faults", "manager", "time_sharing", "partitions", "accounts", "limits"}  # if there are none
-    assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - omitted
 
 
 @pytest.mark.parametrize("more", [{}, {"time_sharing": {}}, {"workload": {"applications": "table.csv"}}])

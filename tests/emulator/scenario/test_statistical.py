@@ -9,25 +9,20 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator import prepare, simulate
+from cosched_emulator import prepare
 from cosched_emulator.cli.scenario_options import overrides
-from cosched_emulator.couplings.link import DirectLink, LoopbackLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
-from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_hwmodel.models.paper_pairs import StatisticalPairs
 from cosched_hwmodel.statistical import SelfSlowdown, StatisticalModel, draw_self_slowdown
 from cosched_plugin.config import choose
-from cosched_plugin.core.state import State, believed_model, believed_pairs
-from cosched_plugin.core.views.view import View
-from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.core.state import believed_model, believed_pairs
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import Belief, JobSpec, Welcome
+from cosched_plugin.protocol.messages import Belief, JobSpec
 
 SECOND = 1_000_000
 NODE = {"nodes": 8, "preset": "g-lomarc-2x2"}
@@ -41,16 +36,6 @@ def prepared_of(**sections: Mapping[str, Any] | int) -> Prepared:
 
 def told_by(prepared: Prepared) -> Belief:
     return build_manager(prepared).inventory().belief
-
-
-def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
-    """They are stored with the workload even if the usage of jobs is unknown."""
-    prepared = prepared_of(seed=5, workload={**TABLE_4, "lublin": 10})
-    out = tmp_path / "run"
-    simulate(prepared, "easy", out=out)
-    found = read_annotations(str(out / "workload-usage.csv"))
-    assert found.values["usage"] == {}
-    assert list(found.values["self_slowdown"].values()) == [job.self_slowdown for job in prepared.workload.jobs]
 
 
 # ---------------------------------------------------------------- belief
@@ -92,44 +77,6 @@ def test_unknown_pairs_are_drawn_again_from_the_same_distribution() -> None:
     assert unknown != believed_statistical(told_by(prepared_of(seed=3, belief={"pairs": "unknown"})))
 
 
-def test_self_slowdowns_may_be_unknown_or_noisy() -> None:
-    unknown = prepared_of(belief={"self_slowdowns": "unknown"}).workload
-    noisy = prepared_of(belief={"self_noise": 0.1}).workload
-    exact = prepared_of().workload
-    assert {job.spec.self_slowdown for job in unknown.jobs} == {None}
-    for jobs in zip(unknown.jobs, noisy.jobs, exact.jobs, strict=True):
-        assert len({job.self_slowdown for job in jobs}) == 1  # the truth does not change
-    assert any(job.spec.self_slowdown != job.self_slowdown for job in noisy.jobs)
-    assert noisy.notes[-1] == "self slowdowns told to the scheduler of 200 of 200 jobs, noise 0.1"
-
-
-@pytest.mark.parametrize(
-    ("truth", "belief", "parameters"),
-    [
-        ("statistical", "none", ()),
-        ("statistical", "lomarc", None),
-        ("none", "statistical", (("pair_seed", 1), ("shares", (68, 17, 7, 3, 2, 1, 1, 1)))),
-    ],
-)
-def test_the_belief_may_be_another_model(truth: str, belief: str, parameters: tuple[object, ...] | None) -> None:
-    told = told_by(prepared_of(truth={"contention": truth}, belief={"contention": belief}))
-    assert told.contention == belief
-    assert parameters in (None, told.parameters)
-    pairs = believed_pairs(told)
-    assert ("none" if pairs is None else pairs.name) == belief
-
-
-def test_the_view_has_the_belief_after_encoding() -> None:
-    prepared = prepared_of(seed=9)
-    welcome = decode(encode(build_manager(prepared).inventory()))
-    assert isinstance(welcome, Welcome)
-    view = View(State(welcome))
-    assert isinstance(view.pairs, StatisticalPairs)
-    assert view.pairs.model == StatisticalModel(9)
-    other = build_manager(prepared_of(truth={"contention": "none"})).inventory()
-    assert View(State(other)).pairs is None
-
-
 @pytest.mark.parametrize("parameters", [(("pairs", 1),), (("shares", (1, 2)),), (("pair_seed", 1.5),)])
 def test_invalid_parameters_are_refused(parameters: tuple[tuple[str, Any], ...]) -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters"):
@@ -151,76 +98,7 @@ def ends(prepared: Prepared, sizes: tuple[int, ...], selves: tuple[SelfSlowdown 
     return [(record.end_us or 0) / SECOND for record in sorted(records, key=lambda record: record.job.spec.id)]
 
 
-def test_a_job_is_slowed_by_its_own_processes() -> None:
-    prepared = prepared_of()
-    assert ends(prepared, (4,), ((950_000, 1_200_000),)) == [114.0]
-    assert ends(prepared, (2,), ((950_000, 1_200_000),)) == [120.0]  # first fit takes the two cores of one CPU
-    assert ends(prepared, (1,), ((950_000, 1_200_000),)) == [100.0]
-    assert ends(prepared, (4,), (None,)) == [100.0]
-    unknown = prepared_of(belief={"self_slowdowns": "unknown"})
-    assert ends(unknown, (4,), ((900_000, 1_000_000),)) == [90.0]  # the belief does not change the truth
-
-
-def test_two_jobs_slow_each_other_down() -> None:
-    # All pairs are slowed by 0.4 to 0.5, each direction differently, whatever the belief.
-    truth = {"contention": "statistical", "pair_seed": 4, "cos_shares": [0, 0, 0, 0, 100]}
-    model = StatisticalModel(4, (0, 0, 0, 0, 100))
-    for belief in ({}, {"pairs": "unknown"}):
-        first, second = ends(prepared_of(truth=truth, belief=belief), (1, 1), (None, None))
-        slowdowns = model.coscheduling(1, 2), model.coscheduling(2, 1)
-        shorter = min(slowdowns)
-        assert min(first, second) == pytest.approx(100 * shorter, abs=1e-5)
-        # The other one continues alone.
-        done = shorter / max(slowdowns)
-        assert max(first, second) == pytest.approx(100 * (shorter + 1 - done), abs=1e-5)
-
-
-def test_both_couplings_give_the_same_schedule() -> None:
-    prepared = prepared_of(workload={**TABLE_4, "grow": True})
-    found = []
-    for kind in (DirectLink, LoopbackLink):
-        manager = build_manager(prepared)
-        found.append(Simulation(manager, Agenda(manager, prepared.workload.jobs), kind(choose("easy").scheduler)).run())
-    assert found[0] == found[1]
-    times = [(stay.end_us - stay.start_us, record.job.run_us) for record in found[0] for stay in record.intervals]
-    assert any(wall_us > 1.4 * run_us for wall_us, run_us in times)
-
-
 # ---------------------------------------------------------------- workload
-
-
-def test_the_model_draws_sizes_in_nodes_where_jobs_grow() -> None:
-    workload = {**TABLE_4, "aarr": 10.33}
-    found = prepared_of(seed=2, workload={**workload, "grow": True}).workload
-    plain = generate(200, 8, LublinParameters(aarr=10.33), 2)
-    assert [job.self_slowdown for job in found.jobs] == [draw_self_slowdown(2, number) for number in range(1, 201)]
-    assert [job.spec.processes for job in found.jobs] == [
-        job.spec.processes for job in with_grown_sizes(with_self_slowdowns(plain, 2), 32).jobs
-    ]
-    assert found.notes[1:3] == with_grown_sizes(with_self_slowdowns(plain, 2), 32).notes[1:]
-    assert found.processors == 32
-    for size, grow, largest in (("cores", True, 32), ("nodes", False, 8), ("cores", False, 32), (None, False, 32)):
-        table = {**workload, "grow": grow} | ({} if size is None else {"lublin_size": size})
-        origin = prepared_of(seed=2, workload=table).workload.origin
-        assert origin == f"Lublin-Feitelson model, 200 jobs, {largest} processors, seed 2, aarr=10.33"
-
-
-def test_thresholds_of_growth_are_settings() -> None:
-    def sizes(**keys: float) -> list[int]:
-        jobs = prepared_of(workload={**TABLE_4, "lublin_size": "nodes", **keys}).workload.jobs
-        return [job.spec.processes for job in jobs]
-
-    plain = sizes()
-    none = sizes(grow=True, grow_max_slowdown=0, grow_max_slowdown_cpus=0)
-    assert none == plain
-    two = sizes(grow=True, grow_max_slowdown=0, grow_max_slowdown_cpus=1000)
-    assert [new for old, new in zip(plain, two, strict=True) if old & (old - 1) == 0] == [
-        old * 2 if old > 1 else 1 for old in plain if old & (old - 1) == 0
-    ]
-    four = sizes(grow=True, grow_max_slowdown=1000)
-    assert [new for old, new in zip(plain, four, strict=True) if old & (old - 1) == 0] == [
-        old * 4 if old > 1 else 1 for old in plain if old & (old - 1) == 0
-    ]
 
 
 LOG = "; MaxProcs: 2\n" + "".join(f"{number} 0 -1 60 2 -1 -1 2 60 -1 1 7 1 9 -1 -1 -1 -1\n" for number in (4, 5))

@@ -153,6 +153,7 @@ def test_a_partition_is_as_good_as_a_machine_of_its_own(policy: str) -> None:
     assert means_us["among"] == pytest.approx(means_us["alone"], rel=0.03)
 
 
+@pytest.mark.by_default(1)
 @pytest.mark.parametrize(("policy", "seeds"), sized(("ssp", "glts", "cst", "glts-nh"), "glts", few=2, many=4))
 def test_jobs_without_swap_space_stay_on_their_nodes(policy: str, seeds: int) -> None:
     """Some jobs find no room on disk; they stay, and no job of another class shares their nodes."""
@@ -285,7 +286,7 @@ def test_jobs_end_at_their_last_expected_end(policy: str, slices: str) -> None:
     assert (revised > 5) == (policy != "ssp")
 
 
-@pytest.mark.parametrize("slices", ["classes", "none"])
+@pytest.mark.parametrize("slices", ["classes", pytest.param("none", marks=pytest.mark.slow)])
 def test_groups_proceed_as_planned(slices: str) -> None:
     """The expected ends of all members at the formation of a group come true, unless their partners change later."""
     foreseen = 0

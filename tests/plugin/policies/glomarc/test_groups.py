@@ -28,7 +28,6 @@ from tests.reference.glomarc import coscheduled, form_groups, preselect, u_gain
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_hwmodel.statistical import draw_self_slowdown
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.ledger.running import Running
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.glomarc.formation import Found, Search, groups, select_candidates
 from cosched_plugin.policies.glomarc.upkeep import Member, Slowdown, evolve, gain_alone
@@ -216,23 +215,6 @@ def test_the_best_pair_is_from_the_first_block(seed: int) -> None:
     assert [ids(group.matched) for group in shown] == [[number] for number in good]
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_without_blocks_and_sorting_the_first_suitable_group_is_taken(seed: int) -> None:
-    """Without blocks and sorting, groups come as the window slides over all candidates, where the gain is enough."""
-    random = Random(f"first {seed}")
-    case = Case(random, 30)
-    search = Search(min_gain=0.3, choice="first", blocks="none")
-    primary, own = case.members[0], case.references[0]
-    chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
-    exact = [
-        tuple(member.id for member in window)
-        for window in glomarc.windows(own, [case.references[member.job.id] for member in chosen])
-        if u_gain(own, window, case.cos) >= Fraction(3, 10)
-    ]
-    found = [tuple(ids(group.matched)) for group in groups(primary, chosen, search, lambda _one, _others: True)]
-    assert found == exact
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_all_windows_of_the_first_block_are_tried_where_that_is_wanted(variant: str) -> None:
     """First the groups that are tried otherwise, then the reference's other windows of the first block after step 5, each once."""
@@ -283,24 +265,6 @@ def test_groups_may_be_ranked_by_the_node_time_that_they_save() -> None:
     assert different > 3
 
 
-def test_running_candidates_may_stay_in_their_order() -> None:
-    """The least delayed of a block are shown first where running ones are not sorted; waiting ones are sorted all the same."""
-    case = Case(Random("order"), 20)
-    search = Search(min_gain=ANY_GAIN, choice="first", most=1)
-    waiting = select_candidates(case.members[0], case.members[1:], search, case.slowdown, sides_of())[:16]
-    run = Running(waiting[0].job, 0, 0, (), (), 0, 0, None)
-    running = [member._replace(running=run) for member in waiting]
-    plain = replace(search, sort_running=False)
-
-    def shown(candidates: Sequence[Member], search: Search) -> list[int]:
-        found = groups(case.members[0], candidates, search, lambda _one, _others: True)
-        return [number for group in found for number in ids(group.matched)]
-
-    by_work = [member.job.id for member in sorted(waiting, key=lambda member: -member.left_us)]
-    assert shown(waiting, search) == shown(running, search) == shown(waiting, plain) == by_work
-    assert shown(running, plain) == ids(waiting) != by_work
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_a_required_job_is_in_every_group(seed: int) -> None:
     """Case 3: it is in every group, also after step 5, and the best window with it is among the groups."""
@@ -314,25 +278,6 @@ def test_a_required_job_is_in_every_group(seed: int) -> None:
     for group in groups(case.members[0], chosen, search, lambda _one, _others: True, must):
         assert must in ids(group.matched)
         assert sum(member.nodes for member in group.matched) <= case.members[0].nodes * 1.125
-
-
-def test_groups_below_the_least_gain_are_dropped() -> None:
-    case = Case(Random("gain"), 20)
-    chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
-    all_groups = [*groups(case.members[0], chosen, Search(min_gain=ANY_GAIN), lambda _one, _others: True)]
-    best = all_groups[0].gain
-    few = [*groups(case.members[0], chosen, Search(min_gain=best + 1e-6), lambda _one, _others: True)]
-    assert few == []
-
-
-def test_groups_without_a_place_are_dropped() -> None:
-    case = Case(Random("place"), 20)
-    chosen = select_candidates(case.members[0], case.members[1:], Search(), case.slowdown, sides_of())
-    banned = chosen[0].job.id
-    search = Search(min_gain=ANY_GAIN)
-    found = [*groups(case.members[0], chosen, search, lambda _one, others: banned not in ids(others))]
-    assert found
-    assert all(banned not in ids(group.matched) for group in found)
 
 
 # ---------------------------------------------------------------- the end
@@ -415,57 +360,6 @@ def test_jobs_of_a_group_end_as_in_the_reference(seconds: tuple[int, int, int], 
     played.judge(ended_early={} if gone is None else {gone: CANCELLED}, class_bounds_us=None)
 
 
-@pytest.mark.parametrize("node", [0, 1])
-@pytest.mark.parametrize("requeue", [True, False])
-def test_after_a_node_failure_members_of_a_group_are_alone(node: int, *, requeue: bool) -> None:
-    """Job 1 and the matched job on the node are lost, the other one is alone. If requeued, both start again without the group."""
-    jobs = [
-        job_of(spec_of(number, size, time, OWN, submit_us=0))
-        for number, size, time in ((1, 4, 5000), (2, 2, 3000), (3, 2, 2500))
-    ]
-    at_us, back_us = 600 * SECOND_US, 700 * SECOND_US
-    script = [Scripted(at_us, "fail-node", node), Scripted(back_us, "return-node", node)]
-    notes: list[tuple[int, ...]] = []
-
-    def look(core: Any, now_us: int, _events: object, _actions: object) -> None:
-        if now_us == at_us:
-            notes.append(tuple(job for job in (1, 2, 3) if core.view.note(job, "group") is not None))
-
-    played = play(OPEN, jobs, nodes_of(2), script=script, requeue=requeue, restart=True, look=look)
-    ended = {number: record.state for number, record in played.records.items() if record.state != COMPLETED}
-    assert len(ended) == (0 if requeue else 2)
-    assert requeue or 1 in ended
-    assert notes == [()] or (
-        requeue and len(notes[0]) in (0, 2)
-    )  # a job that starts again at once may be matched at once
-    played.judge(down=[(node, at_us, back_us)], ended_early=ended, class_bounds_us=None)
-    assert sum(record.starts for record in played.records.values()) == (5 if requeue else 3)
-
-
-def test_a_pending_job_joins_a_running_one() -> None:
-    """Case 3: job 1 runs alone when job 2 arrives and finds no nodes; job 1 becomes the primary, and takes longer.
-
-    It has done 500 of 4000 s by then; its limit is put off by as much as its end.
-    """
-    own = (1_000_000, 1_500_000)
-    jobs = [
-        job_of(spec_of(1, 4, 4000, own, submit_us=0, limit_us=4100 * SECOND_US)),
-        job_of(spec_of(2, 4, 2000, own, submit_us=500 * SECOND_US)),
-    ]
-    played = play(OPEN, jobs, nodes_of(2), restart=True)
-    (group,) = played.groups()
-    assert (group["primary"], group["matched"], group["running"]) in ((1, [2], [1]), (2, [1], [1]))
-    members = [coscheduled(number, 4, work * SECOND_US, 1, 1) for number, work in ((1, 3500), (2, 2000))]
-    ends = glomarc.evolve(members[0], members[1:], cos).ends
-    records = played.records
-    for number in (1, 2):
-        assert records[number].end_us == pytest.approx(500 * SECOND_US + ceil(ends[number]), abs=2)
-    assert records[1].end_us is not None
-    later_us = records[1].end_us - 4000 * SECOND_US
-    assert records[1].limit_us == pytest.approx(4100 * SECOND_US + later_us, abs=2)
-    played.judge(class_bounds_us=None)
-
-
 def test_an_unknown_job_stays_alone() -> None:
     """Without a belief about contention no pair is known, and no group is formed."""
     jobs = [job_of(spec_of(number, 4, 4000, (1_000_000, 1_500_000), submit_us=0)) for number in (1, 2)]
@@ -483,14 +377,6 @@ def decided_without_belief(jobs: Sequence[Any]) -> list[dict[str, Any]]:
     return [record for record in trace if record["kind"] == "start"]
 
 
-@pytest.mark.parametrize(("seconds", "grouped"), [((10, 4000), False), ((11, 4000), True), ((4000, 10), False)])
-def test_short_jobs_stay_alone(seconds: tuple[int, int], *, grouped: bool) -> None:
-    own = (1_000_000, 1_500_000)
-    jobs = [job_of(spec_of(number, 4, time, own, submit_us=0)) for number, time in enumerate(seconds, 1)]
-    played = play(OPEN, jobs, nodes_of(2))
-    assert bool(played.groups()) == grouped
-
-
 @pytest.mark.parametrize(
     ("load", "sizes", "alone"), [("all", (2, 4), True), ("all", (2, 5), False), ("none", (2, 2), False)]
 )
@@ -503,12 +389,3 @@ def test_under_low_load_no_groups_are_formed(load: str, sizes: tuple[int, int], 
     runs = [record.intervals[0].runs for record in played.records.values()]
     assert (max(run[3] for one in runs for run in one) == 1) == alone
     assert bool(played.groups()) == (not alone)
-
-
-def test_serial_jobs_pair_up_first() -> None:
-    """Job 1 is serial: of jobs 2 (four processes) and 3 (serial) the latter joins it, whatever the gain."""
-    own = (1_000_000, 1_500_000)
-    jobs = [job_of(spec_of(number, size, 4000, own, submit_us=0)) for number, size in ((1, 1), (2, 4), (3, 1))]
-    played = play(OPEN, jobs, nodes_of(3))
-    first = played.groups()[0]
-    assert {first["primary"], *first["matched"]} == {1, 3}

@@ -59,19 +59,6 @@ def test_jobs_get_a_cpu_each_where_sockets_are_shared() -> None:
     assert division.found.outcome.spans_us == (9_000_000_000, 9_000_000_000)
 
 
-def test_sides_stay_where_both_divisions_cost_the_same() -> None:
-    division, compared = divide(spec_of(1, 2, 9000, ALIKE), spec_of(2, 2, 9000, ALIKE), socket=0.0)
-    assert compared == {SIDES: 1.0, CPUS: 1.0}
-    assert division.runs == (runs_on((0, 1, 0b0101, 2)), runs_on((0, 1, 0b1010, 2)))
-
-
-def test_a_job_that_loses_on_one_cpu_is_not_put_there() -> None:
-    division, compared = divide(spec_of(1, 2, 9000, (1_000_000, 1_100_000)), spec_of(2, 2, 9000, ALIKE))
-    assert compared == {SIDES: 1.25}
-    assert division.name == SIDES
-    assert [member.beside for member in division.found.matched] == [1.25]
-
-
 def test_a_running_job_stays_where_it_is() -> None:
     job = spec_of(1, 2, 9000, ALIKE)
     running = Running(job, 0, NOW_US + 5, runs_on((0, 1, 0b0101, 2)), (), 0, 2, None)
