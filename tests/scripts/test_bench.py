@@ -6,18 +6,14 @@ import json
 import multiprocessing
 import operator
 import os
-import re
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from scripts.bench import batsim as bench_batsim
 from scripts.bench import bench_tables
-from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
-from scripts.bench import main as bench
 from scripts.bench import peers as bench_peers
 from scripts.bench import report_page as bench_report
 from scripts.bench import studies as bench_studies
@@ -25,11 +21,9 @@ from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.process import Figures, in_process, memory_mb
 from scripts.bench.runs import (
-    STANDARD,
     Goal,
     goals,
     grid,
-    machine_for,
     model,
     offered_load,
     prepare_at,
@@ -39,10 +33,6 @@ from scripts.bench.runs import (
     simulate,
 )
 from scripts.browser import CHROMIUM
-from scripts.tables import aligned_table
-from tests.processes import ROOT, run_python
-
-from cosched_plugin.policies.composition.presets import PRESETS
 
 
 def silent(_text: str) -> None:
@@ -76,31 +66,6 @@ def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
     assert found["jobs_per_second"] == pytest.approx(60 / found["wall_s"], rel=0.05)
 
 
-def test_every_preset_has_the_machine_it_is_made_for() -> None:
-    assert {name: machine_for(name)["cluster"].get("preset") for name in PRESETS} == {
-        **dict.fromkeys(("fcfs", "easy", "slurm", "sjbf", "conservative", "conservative-starts")),
-        **dict.fromkeys(
-            ("co-execution", "co-execution-shortest", "co-execution-easy", "spread")
-        ),  # their tables of co-runs are files
-        **dict.fromkeys(("lc", "lct", "rua"), "rua-4way"),
-        **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "batch"), "lomarc-ht"),
-        **dict.fromkeys(
-            ("easy-shortest", "lomarc-u1-shortest", "symbiosis", "guests", "symbiosis-express"), "lomarc-ht"
-        ),
-        **dict.fromkeys(("easy-suspending", "easy-suspending-unreserved"), "lomarc-ht"),
-        "lomarc-n": "lomarc-standard",
-        **dict.fromkeys(("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), "g-lomarc-2x2"),
-        **dict.fromkeys(("gang", "paired-gang", "paired-gang-bestfit", "blind", "gang-contiguous"), "single"),
-        **dict.fromkeys(("coscheduling", "coscheduling-scattered", "batch-contiguous"), "1x1x3"),
-    }
-    assert machine_for("gang")["time_sharing"]
-    assert machine_for("lomarc-n") is STANDARD
-    assert [name for name in PRESETS if "time_sharing" in machine_for(name)] == [
-        *bench_turns.POLICIES,
-        "gang-contiguous",
-    ]
-
-
 @pytest.mark.slow
 def test_the_grid_leaves_out_what_would_take_too_long() -> None:
     cells = [cell for cell in grid((20, 200), (8,), (0.7,)) if cell.policy in ("easy", "conservative")]
@@ -114,20 +79,6 @@ def test_the_grid_leaves_out_what_would_take_too_long() -> None:
     assert not any("reason" in row for row in rows)
     assert [row["reason"] for row in run_grid(cells, 0.0, 60.0, silent)] == ["more than 0 s"] * 4
     assert [row["reason"] for row in run_grid(cells, 20.0, -1.0, silent)] == ["no time left"] * 4
-
-
-@pytest.mark.usefixtures("forks")
-def test_goals_are_not_judged_with_fewer_jobs_than_they_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    goal = Goal("fast", 1.0, "jobs/s", sample(10.23, 30), "easy")
-    grown = [
-        {"name": "growth", "goal": 1.5, "unit": "x", "jobs": 30, "measured": 1.0, "reached": True, "peak_mb": 50.0}
-    ]
-    monkeypatch.setattr(bench, "goals", lambda _part: [goal, goal._replace(needs=Path("/no/such/log"))])
-    monkeypatch.setattr(bench, "growth", lambda *_: grown)
-    quick = bench.measure_goals(bench.QUICK, silent)
-    assert [row.get("reached", "none") for row in quick] == [None, "none", None]
-    assert " - |" in bench_tables.goal_lines(quick)[2]
-    assert [row.get("reached") for row in bench.measure_goals(bench.FULL, silent)] == [True, None, True]
 
 
 @pytest.mark.usefixtures("forks")
@@ -153,11 +104,6 @@ def test_decisions_are_timed_with_a_full_queue(policy: str, budget: str) -> None
     assert 0 < found["p50_ms"] <= found["p99_ms"]
 
 
-def test_percentiles_are_nearest_ranks() -> None:
-    assert bench_latency.percentiles([index / 1000 for index in range(1, 201)]) == {"p50_ms": 100.0, "p99_ms": 198.0}
-    assert bench_latency.percentiles([0.002]) == {"p50_ms": 2.0, "p99_ms": 2.0}
-
-
 @pytest.mark.slow
 def test_two_processes_are_measured_beside_a_ping_pong() -> None:
     rows = bench_wire.compare(40, 1, silent)
@@ -174,45 +120,12 @@ def test_two_processes_are_measured_beside_a_ping_pong() -> None:
 
 
 @pytest.mark.slow
-def test_batsims_protocol_is_measured_beside_a_ping_pong() -> None:
-    rows = bench_batsim.compare(40, 1, silent)
-    assert [row["apart"] for row in rows] == [False, True][: len(os.sched_getaffinity(0))]
-    for found in rows:
-        assert found["messages"] >= 40
-        assert found["share"] == pytest.approx(found["jobs_per_second"] / found["bare_jobs_per_second"], abs=0.002)
-    lines = bench_batsim.lines([*rows, {"apart": True, "reason": "more than 30 s"}])
-    assert "where the system puts them" in lines[2]
-    assert "more than 30 s" in lines[len(rows) + 2]
-
-
-def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
-    lines = aligned_table(("what", "a"), [("x", 1), ("longer", 1000)], 1)
-    assert lines == ["| what   |    a |", "| ------ | ---: |", "| x      |    1 |", "| longer | 1000 |", ""]
-    late = {"policy": "easy", "nodes": 8, "load": 0.7, "jobs": 20, "reason": "more than 5 s"}
-    assert "> 5 s" in bench_tables.direct_lines([late])[2]
-    lost = {"name": "rua", "goal": 20.0, "unit": "s", "reason": "there is no log"}
-    assert "there is no log" in bench_tables.goal_lines([lost])[2]
-    slow = {"policy": "easy", "budget": "counted", "queue": 1000, "batches": 3, "p50_ms": 1.0, "p99_ms": 5.01}
-    assert "**5.01**" in bench_tables.latency_lines([slow])[2]
-    assert "**5.00**" not in bench_tables.latency_lines([{**slow, "p99_ms": 5.0}])[2]
-
-
-@pytest.mark.slow
 def test_a_study_is_compared_with_a_loop() -> None:
     rows = bench_studies.measure(2, 20, 1, silent)
     assert [row["way"] for row in rows] == ["study --jobs 2", "study --jobs 1", "xargs -P 2"]
     assert rows[0]["two_workers_faster"] == 1.0
     assert all(row["wall_s"] > 0 for row in rows)
     assert "| 1.8 x |" in "\n".join(bench_studies.lines(rows))
-
-
-def test_quanta_are_timed_on_both_kinds_of_nodes() -> None:
-    rows = [{"nodes": nodes, **bench_turns.some(nodes, 5)} for nodes in bench_turns.KINDS]
-    assert [row["quanta"] for row in rows] == [5, 5]
-    assert all(row["again_ms"] > 0 for row in rows)
-    lines = bench_turns.lines([*rows, {"preset": "gang", "reason": "more than 5 s"}])
-    assert any(line.startswith("| exact |") for line in lines)
-    assert "more than 5 s" in lines[2]
 
 
 @pytest.mark.slow
@@ -222,71 +135,6 @@ def test_runs_in_turns_are_timed_in_one_process_and_two() -> None:
     assert 0 < found["direct_s"] < found["zmq_s"]
     late = {"preset": "gang", **found, "jobs": bench_turns.GOAL_JOBS, "first_s": 15.01}
     assert "**15.01**" in bench_turns.lines([late])[2]
-
-
-def test_the_table_of_a_study_says_what_is_not_reached() -> None:
-    two = {"way": "study --jobs 2", "runs": 3, "jobs": 1000, "wall_s": 2.0, "two_workers_faster": 1.0}
-    rows = [
-        {**two, "goal": None, "reached": None},
-        {**two, "way": "xargs -P 2", "wall_s": 2.4, "two_workers_faster": 1.2, "goal": 1.3, "reached": False},
-    ]
-    first, second, _, about = bench_studies.lines(rows)[2:6]
-    assert [cell.strip() for cell in first.split("|")[1:-1]] == ["study --jobs 2", "2.00", "1.00 x", "", ""]
-    assert [cell.strip() for cell in second.split("|")[1:-1]] == ["xargs -P 2", "2.40", "1.20 x", "1.3 x", "**no**"]
-    assert about.startswith("3 runs of 1,000 jobs")
-
-
-@pytest.mark.slow  # quick tests cover its parts (above) and its start (below)
-def test_the_command_measures_one_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "figures.json"
-    monkeypatch.setattr(bench, "QUICK", bench.QUICK._replace(starts=1))
-    monkeypatch.setattr(sys, "argv", ["bench.py", "--quick", "--only", "start-up", "--json", str(out)])
-    bench.main()
-    said = capsys.readouterr()
-    assert said.err == ""  # progress is for terminals
-    figures = json.loads(out.read_text())
-    assert sorted(figures) == ["machine", "start-up"]
-    assert [row["command"] for row in figures["start-up"]] == list(bench.COMMANDS)
-    assert re.search(r"\| `python -m cosched_plugin --help` +\| +\d+ \| +\d+ \| +[\d.]+ \|", said.out)
-
-
-def test_the_script_starts() -> None:
-    ran = run_python(str(ROOT / "scripts" / "bench.py"), "--help")
-    assert (ran.code, ran.err) == (0, "")
-    assert "--quick" in ran.out
-
-
-def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
-    sizes = bench_growth.Sizes(burst=(20, 40), overload=(30,), nodes=(8, 16), threads=(4,), jobs=20)
-    rows = list(bench_growth.measure(["easy"], sizes, 20.0, silent))
-    assert [(row["kind"], len(row["runs"])) for row in rows] == [
-        ("burst", 2),
-        ("overload", 1),
-        ("nodes", 2),
-        ("threads", 1),
-    ]
-    assert in_process(bench_growth.run_one, "gang", "burst", 5, 0, 60.0, timeout_s=60)["cpu_s"] >= 0
-    assert all(run["cpu_s"] >= 0 and run["peak_mb"] > 10 for row in rows for run in row["runs"])
-    assert rows[1]["exponent"] is None
-    grown: list[Figures] = [
-        {"size": size, "cpu_s": s, "mb": mb} for size, s, mb in ((9, 9.0, 5), (10, 1.0, 3), (40, 8.0, 12))
-    ]
-    assert bench_growth.exponent(grown, "cpu_s") == 1.5
-    assert bench_growth.exponent(grown, "mb", 2.0) == 1.0
-    assert bench_growth.exponent(grown, "mb", 3.0) is None  # too little to tell
-    sizes = bench_growth.Sizes(
-        burst=(400, 800), overload=(600,), nodes=(8, 16), threads=(4, 8), jobs=400
-    )  # long enough for coarse clocks
-    slow = bench_growth.measure(["easy"], sizes, 1e-6, silent, patience=2e7)
-    assert [len(row["runs"]) for row in slow] == [1, 1, 1, 1]  # no larger run after one that took long
-    failed: Figures = {"policy": "easy", "kind": "burst", "runs": [], "reason": "more than 5 s", "exponent": None}
-    failed["mb_exponent"] = None
-    steep = {**rows[0], "exponent": 1.62}
-    text = "\n".join(bench_growth.lines([failed, rows[1], steep]))
-    assert "more than 5 s" in text
-    assert "**1.62**" in text
 
 
 @pytest.mark.slow

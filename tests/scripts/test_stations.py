@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from scripts.bench import main as bench
 from scripts.bench import stations
 from scripts.processes import environment
-from tests.processes import ROOT
 
 PLUGIN = {
     "__init__.py": "",
@@ -84,22 +82,3 @@ def test_a_decision_enters_few_files(name: str) -> None:
     assert row["batches"] > 100
     assert row["files"] <= stations.GOALS[name]
     assert row["switches"] <= stations.MOST_SWITCHES[name]
-
-
-def test_old_and_new_stand_beside_each_other(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stations, "JOBS", {"easy": 20})
-    assert bench.main(["--against", "HEAD", "--stations"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    row = next(line for line in said.out.splitlines() if line.startswith("| easy"))
-    assert row.count(" -> ") == 3
-    assert (ROOT / "scripts" / "bench" / "entered.py").samefile(stations.ENTERED)
-
-
-@pytest.mark.parametrize("more", [[], ["--against", "HEAD", "--pairs", "6"], ["--against", "HEAD", "--only", "easy"]])
-def test_stations_go_with_a_commit_alone(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        bench.main(["--stations", *more])
-    assert "--stations needs --against" in capsys.readouterr().err
