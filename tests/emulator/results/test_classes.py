@@ -14,7 +14,6 @@ from tests.emulator.results.samples import (
     UNEQUAL_NODES,
     record,
     records_on_unequal_nodes,
-    six_jobs,
     stay,
     workload_of,
     write_run,
@@ -23,7 +22,6 @@ from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_emulator import simulate
-from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
 from cosched_emulator.results.figures.classes import (
     PAPER_RULES,
@@ -142,29 +140,6 @@ def stored(out: Path, records: list[JobRecord], machine: Sequence[NodeClass]) ->
     """Write a run folder and return its path."""
     summary, workload = summarise(records, machine), workload_of(records)
     return write_run(out, records, machine, summary=summary, resolved_config={}, workload=workload, timing={})
-
-
-@drawn(records_on_unequal_nodes(), few=15, many=40)
-def test_any_run_reads_back_with_the_same_figures(
-    tmp_path_factory: pytest.TempPathFactory, records: list[JobRecord]
-) -> None:
-    """The runs have requeued and refused jobs, and jobs that are cut short or left on disk."""
-    rules = ClassRules(short_s=20, medium_s=60, high_load=2)
-    out = stored(tmp_path_factory.mktemp("runs") / "run", records, UNEQUAL_NODES)
-    assert class_figures_of_folder(out, rules) == class_figures(records, UNEQUAL_NODES, rules)
-
-
-def test_an_estimate_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    out = stored(tmp_path / "run", six_jobs(), TWO_NODES)
-    lines = (out / "jobs.csv").read_text().splitlines(keepends=True)
-    fields = lines[2].split(",")
-    fields[5] = "soon"
-    (out / "jobs.csv").write_text("".join([*lines[:2], ",".join(fields), *lines[3:]]))
-    with pytest.raises(InputError) as caught:
-        class_figures_of_folder(out, PAPER_RULES)
-    assert str(caught.value) == (
-        f"{out / 'jobs.csv'}:3: field 'requested_time': expected a decimal of seconds, got 'soon'"
-    )
 
 
 def test_every_figure_is_in_one_row_of_the_tables() -> None:

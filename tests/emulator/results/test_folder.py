@@ -11,9 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
-from tests.emulator.parts import VERBATIM
 from tests.emulator.results.samples import (
     TWO_NODES,
     UNEQUAL_NODES,
@@ -34,8 +32,6 @@ from cosched_emulator.results.files import run_folder as folder_module
 from cosched_emulator.results.files.job_rows import JOB_COLUMNS
 from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary
 from cosched_emulator.results.files.run_reader import read_run
-from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
-from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
 
 FILES = {"jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json"}
@@ -58,67 +54,6 @@ def run_folder(tmp_path: Path) -> Path:
     return write(tmp_path / "run")
 
 
-# ---------------------------------------------------------------- contents
-
-
-def test_all_files_are_there_and_nothing_else(run_folder: Path) -> None:
-    assert {path.name for path in run_folder.iterdir()} == FILES
-    assert [path.name for path in run_folder.parent.iterdir()] == ["run"]
-
-
-def test_run_json_describes_the_run(run_folder: Path) -> None:
-    run = json.loads((run_folder / "run.json").read_text())
-    assert run["seed"] == 7
-    assert run["config"] == {"policy": {"name": "easy"}, "seed": 7}
-    assert run["machine"][0]["nodes"] == 2
-    assert run["workload"] == {"origin": "worked example", "jobs": 6, "notes": ["nothing repaired"]}
-    assert run["versions"]["numpy"] == np.__version__
-    assert run["versions"].keys() == {"cosched", "python", "numpy"}
-
-
-def test_timing_json_has_the_times(run_folder: Path) -> None:
-    timing = json.loads((run_folder / "timing.json").read_text())
-    assert timing["wall_s"] == 0.5
-    assert timing["jobs_per_second"] == 12.0
-    assert timing["host_cpus"] >= 1
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", timing["finished_at"])
-
-
-def test_the_workload_is_read_back(run_folder: Path) -> None:
-    jobs = read_swf(run_folder / "workload.swf", VERBATIM).jobs
-    assert [(job.spec.submit_us, job.run_us) for job in jobs] == [
-        (item.job.spec.submit_us, item.job.run_us) for item in six_jobs()
-    ]
-
-
-def test_characteristics_of_jobs_are_read_back(tmp_path: Path) -> None:
-    drawn = with_characteristics(workload_of(six_jobs()), CHARACTERISTICS["M1"], 3)
-    kept = tuple(job if index else job._replace(usage=None) for index, job in enumerate(drawn.jobs))
-    out = write(tmp_path / "run", workload=drawn._replace(jobs=kept))
-    assert {path.name for path in out.iterdir()} == FILES | {"workload-usage.csv"}
-    read = read_swf(out / "workload.swf", VERBATIM)
-    read = with_annotations(read, read_annotations(str(out / "workload-usage.csv")))
-    assert [job.usage for job in read.jobs] == [job.usage for job in kept]
-    assert read_run(out).machine == TWO_NODES
-    write(out, force=True)  # a run without them leaves none of the old ones
-    assert {path.name for path in out.iterdir()} == FILES
-
-
-def test_two_runs_differ_in_timing_only(tmp_path: Path) -> None:
-    first = write(tmp_path / "first")
-    second = write(tmp_path / "second", six_jobs()[::-1], timing={"wall_s": 99.0})
-    for name in FILES - {"timing.json"}:
-        assert (first / name).read_bytes() == (second / name).read_bytes(), name
-    assert (first / "timing.json").read_bytes() != (second / "timing.json").read_bytes()
-
-
-def test_all_lines_end_with_a_line_feed(run_folder: Path) -> None:
-    for name in FILES:
-        content = (run_folder / name).read_bytes()
-        assert content.endswith(b"\n"), name
-        assert b"\r" not in content, name
-
-
 # ---------------------------------------------------------------- whole or not at all
 
 
@@ -139,21 +74,6 @@ def test_a_failure_leaves_nothing_behind(
     monkeypatch.setattr(module, name, fail)
     expected = InputError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected):
-        write(tmp_path / "run")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failure_in_the_middle_of_a_file_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_in_order = run_files_module._write_in_order
-
-    def broken(*arguments: Any) -> None:
-        write_in_order(*arguments)
-        raise RuntimeError("defect")
-
-    monkeypatch.setattr(run_files_module, "_write_in_order", broken)
-    with pytest.raises(RuntimeError, match="defect"):
         write(tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
@@ -191,14 +111,6 @@ def test_an_existing_folder_is_refused(run_folder: Path) -> None:
     assert (run_folder / "timing.json").read_bytes() == before
 
 
-def test_force_replaces_an_old_run(run_folder: Path) -> None:
-    (run_folder / "trace.jsonl").write_text("old")
-    write(run_folder, seed=8, force=True)
-    assert json.loads((run_folder / "run.json").read_text())["seed"] == 8
-    assert {path.name for path in run_folder.iterdir()} == FILES
-    assert list(run_folder.parent.iterdir()) == [run_folder]
-
-
 def test_force_never_removes_other_folders(tmp_path: Path) -> None:
     precious = tmp_path / "thesis"
     precious.mkdir()
@@ -211,15 +123,6 @@ def test_force_never_removes_other_folders(tmp_path: Path) -> None:
         write(file, force=True)
     assert (precious / "chapter1.tex").exists()
     assert file.read_text() == "..."
-
-
-def test_a_run_that_is_being_written_is_not_disturbed(tmp_path: Path) -> None:
-    with new_run_folder(tmp_path / "run") as folder:
-        (folder / "trace.jsonl").write_text("mine")
-        with pytest.raises(InputError, match="another run is writing it"):
-            write(tmp_path / "run")
-        assert (folder / "trace.jsonl").read_text() == "mine"
-    assert (tmp_path / "run" / "trace.jsonl").read_text() == "mine"
 
 
 @pytest.mark.parametrize("names", [[], ["jobs.csv"], ["trace.jsonl"]])
@@ -252,11 +155,6 @@ def test_force_spares_a_folder_that_only_looks_left_over(tmp_path: Path) -> None
     assert (tmp_path / "run.partial" / "thesis.tex").read_text() == "..."
 
 
-def test_missing_parents_are_made(tmp_path: Path) -> None:
-    assert write(tmp_path / "a" / "b" / "run") == tmp_path / "a" / "b" / "run"
-    assert read_summary(tmp_path / "a" / "b" / "run")["ran"] == 3
-
-
 def test_a_parent_that_is_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="folder that can be written"):
@@ -264,10 +162,6 @@ def test_a_parent_that_is_a_file_is_an_error(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- reading back
-
-
-def test_the_summary_is_read_back(run_folder: Path) -> None:
-    assert read_summary(run_folder) == summarise(six_jobs(), TWO_NODES, Selection(1))
 
 
 def test_the_run_is_read_back(run_folder: Path) -> None:
@@ -386,13 +280,6 @@ def test_lost_and_added_rows_are_noticed(
     damage(run_folder, name, change)
     with pytest.raises(InputError, match=message):
         read_run(run_folder)
-
-
-def test_a_run_of_an_older_version_tells_no_sizes(run_folder: Path) -> None:
-    told = json.loads((run_folder / "run.json").read_text())
-    assert told.pop("bytes") == {name: (run_folder / name).stat().st_size for name in ("jobs.csv", "allocations.csv")}
-    (run_folder / "run.json").write_text(json.dumps(told))
-    assert len(read_run(run_folder).jobs) == len(six_jobs())
 
 
 def test_names_need_not_be_utf_8(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import shutil
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,9 +13,7 @@ import pytest
 from tests.emulator.results.folder_rules import problems
 
 from cosched_emulator import simulate
-from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.run.from_accounts import records_of
 from cosched_plugin.common.errors import MachineError, UsageError
 from cosched_plugin.policies.composition.presets import PRESETS
 
@@ -137,24 +134,6 @@ def test_runs_of_every_policy_keep_the_rules(preset: str, tmp_path: Path) -> Non
         if checked == 2:
             return
     assert checked
-
-
-@pytest.mark.parametrize(
-    ("preset", "kind"), [("easy", "2x2x2"), ("conservative", "rua-4way"), ("glts", "g-lomarc"), ("rua", "single")]
-)
-def test_accounts_tell_of_the_same_suspensions(preset: str, kind: str, tmp_path: Path) -> None:
-    """Jobs are suspended by their manager, requeued and cancelled meanwhile, and lost with their nodes."""
-    rows = 0
-    for seed in range(6):
-        table = drawn_scenario(kind, f"{preset} {seed}", tmp_path)
-        table["manager"] = {"suspend_every_s": 10.0, "suspended_s": 20.0}
-        db = tmp_path / f"{seed}.db"
-        records = simulate(table, preset, settings=settings_of(preset), db=str(db)).records
-        with closing(Accounting.open(str(db))) as accounts:
-            told = {record.job.spec.id: record.suspensions for record in records_of(accounts)}
-        assert told == {record.job.spec.id: record.suspensions for record in records}
-        rows += sum(map(len, told.values()))
-    assert rows > 20
 
 
 @pytest.mark.slow

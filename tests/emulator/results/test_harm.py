@@ -14,7 +14,6 @@ import pytest
 from tests.emulator.results.samples import TWO_NODES, preempted_jobs, six_jobs
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.harm import (
     Harm,
     LaterRule,
@@ -25,7 +24,7 @@ from cosched_emulator.results.harm import (
     measure_harm,
     outcomes,
 )
-from cosched_emulator.results.harm_tables import UNPAIRED_TEXTS, harm_text, write_csv
+from cosched_emulator.results.harm_tables import harm_text, write_csv
 from cosched_emulator.results.record_columns import job_columns
 from cosched_emulator.statistics.weighted import CLASS_NAMES
 
@@ -69,28 +68,6 @@ def test_a_job_is_later_above_the_bound_not_at_it() -> None:
     assert LaterRule(1.5, 0).later(mine, base).tolist() == [True, True, False, False, True]
 
 
-def test_one_baseline() -> None:
-    # Losses: 65, 66, -50, 0 and 900 s. Jobs 2 and 5 are later.
-    harm = measure_harm(five(165, 166, 50, 100, 1000), [five(100, 100, 100, 100, 100)])
-    figures = harm.figures
-    assert (figures.jobs, figures.later, figures.h1) == (5, 2, 0.4)
-    assert (figures.jobs_in_all, figures.hshk, figures.hshk_floor) == (0, None, None)
-    assert (figures.lost_s, figures.gained_s, figures.lost_share) == (1031.0, 50.0, 2.062)
-    assert (figures.response_mean_s, figures.baseline_mean_s) == (296.2, 100.0)
-    # Sorted ratios .5 1 1.65 1.66 10: the 95th percentile lies .8 of the way from 1.66 to 10, the 99th .96.
-    assert figures.ratio == {
-        "p1": 0.52, "p5": 0.6, "p25": 1.0, "p50": 1.65, "p75": 1.66, "p95": 8.332, "p99": 9.6664, "max": 10.0,
-    }  # fmt: skip
-    assert (figures.response_p99_s, figures.baseline_p99_s) == (966.64, 100.0)
-    assert [(loser.id, loser.lost_s, loser.ratio, loser.later_than_all) for loser in harm.losers()] == [
-        (5, 900.0, 10.0, None),
-        (2, 66.0, 1.66, None),
-    ]
-    assert [loser.id for loser in harm.losers(1)] == [5]
-    assert harm.losers(0) == []
-    assert [job.id for job in harm.every_job()] == [5, 2, 1, 4, 3]
-
-
 def test_worse_than_every_baseline_and_the_floor() -> None:
     baselines = [five(100, 100, 100, 100, 100), five(100, 500, 100, 100, 100), five(300, 100, 100, 400, 100)]
     harm = measure_harm(five(200, 200, 200, 2000, 100), baselines)
@@ -117,44 +94,6 @@ def test_hshk_counts_jobs_that_completed_in_every_run() -> None:
     assert [(loser.id, loser.later_than_all) for loser in harm.losers()] == [(5, None), (1, True), (2, None)]
 
 
-def test_the_order_of_rows_and_of_jobs_that_tie_does_not_matter() -> None:
-    base = run_of({4: (0, 100), 1: (0, 100), 3: (0, 100), 2: (0, 100)})
-    harm = measure_harm(run_of({3: (0, 300), 2: (0, 200), 1: (0, 300), 4: (0, 100)}), [base])
-    assert [(loser.id, loser.lost_s) for loser in harm.losers()] == [(1, 200.0), (3, 200.0), (2, 100.0)]
-
-
-def test_what_did_not_complete_in_both_is_counted_by_itself() -> None:
-    run = run_of(
-        {1: (0, 100), 2: KILLED, 3: CANCELLED, 5: (0, 100), 6: (0, 100), 7: (0, 100), 8: KILLED, 9: KILLED, 10: KILLED},
-        uncounted=(10,),
-    )
-    base = run_of(
-        {
-            1: (0, 100),
-            2: (0, 100),
-            3: (0, 100),
-            4: (0, 100),
-            5: KILLED,
-            6: CANCELLED,
-            8: CANCELLED,
-            9: (0, 1),
-            10: (0, 1),
-        }
-    )
-    harm = measure_harm(run, [base])
-    assert harm.unpaired._asdict() == {
-        "killed": 2,
-        "not_completed": 1,
-        "missing": 1,
-        "baseline_killed": 1,
-        "baseline_not_completed": 1,
-        "baseline_missing": 1,
-        "neither": 1,
-    }
-    assert set(UNPAIRED_TEXTS) == set(harm.unpaired._fields)
-    assert (harm.figures.jobs, harm.killed) == (1, (2, 9))
-
-
 @pytest.mark.parametrize(
     ("mine", "base", "lost", "cause"),
     [
@@ -178,21 +117,6 @@ def test_the_cause_of_a_loss(
     assert (job.submit_s, job.size) == (70.0, 4)
 
 
-def test_figures_by_class() -> None:
-    kinds = {1: 0, 2: 0, 3: 5}
-    run = run_of({1: (0, 100), 2: (0, 400), 3: (0, 300)}, kinds)
-    harm = measure_harm(
-        run, [run_of({1: (0, 100), 2: (0, 200), 3: (0, 100)}), run_of(dict.fromkeys((1, 2, 3), (0, 350)))]
-    )
-    assert list(harm.by_class) == ["short narrow", "long wide"]
-    short, long = harm.by_class.values()
-    assert (short.jobs, short.later, short.h1, short.hshk, short.lost_s) == (2, 1, 0.5, 0.0, 200.0)
-    assert (long.jobs, long.later, long.h1, long.hshk, long.lost_s) == (1, 1, 1.0, 0.0, 200.0)
-    # Job 1 is later in the second baseline than in the first, so are 2 (350 > 270) and 3.
-    assert (short.hshk_floor, long.hshk_floor, harm.figures.hshk_floor) == (0.5, 0.5, 0.5)
-    assert [loser.job_class for loser in harm.losers()] == ["short narrow", "long wide"]
-
-
 def test_classes_go_by_estimate_and_by_the_share_of_the_cores() -> None:
     # Estimates are 200, 64, 64, 8, 20 and 20 s; jobs ask for 4, 2, 2, 1, 1 and 1 of 8 hardware threads, one a core.
     found = outcomes(job_columns(six_jobs()), TWO_NODES, classes=LoserClasses(20, 64, 0.25))
@@ -201,24 +125,6 @@ def test_classes_go_by_estimate_and_by_the_share_of_the_cores() -> None:
     ]  # fmt: skip
     with pytest.raises(ConfigurationError, match="short_s <= medium_s"):
         outcomes(job_columns(six_jobs()), TWO_NODES, classes=LoserClasses(65, 64))
-
-
-def test_records_become_outcomes() -> None:
-    found = outcomes(job_columns(six_jobs()), TWO_NODES, Selection(1, 1))
-    assert found.completed.tolist() == [True, True, False, True, False, False]
-    assert found.killed.tolist() == [False, False, True, False, False, False]
-    assert found.counted.tolist() == [False, True, True, True, True, False]
-    assert found.start_us[3] == 100 * SECOND  # job 4 was requeued
-    assert found.nodes_us[3] == 6 * SECOND
-    # Job 1 of these is on disk for 30 of the 130 s from its start.
-    preempted = outcomes(job_columns(preempted_jobs()), TWO_NODES)
-    assert (preempted.end_us - preempted.start_us - preempted.nodes_us)[0] == 30 * SECOND
-
-
-def test_the_warm_up_does_not_count() -> None:
-    run = run_of({1: (0, 900), 2: (0, 900), 3: KILLED}, uncounted=(1, 3))
-    harm = measure_harm(run, [run_of(dict.fromkeys((1, 2, 3), (0, 100)))])
-    assert (harm.figures.jobs, harm.unpaired.killed, [loser.id for loser in harm.losers()]) == (1, 0, [2])
 
 
 def test_other_jobs_are_refused() -> None:

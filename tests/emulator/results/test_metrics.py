@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 from tests.emulator.results.samples import (
     SECOND,
     TWO_NODES,
     UNEQUAL_NODES,
-    preempted_jobs,
     record,
     records_on_unequal_nodes,
     six_jobs,
@@ -26,14 +23,12 @@ from tests.runs import run_on
 
 from cosched_emulator.manager.record import JobRecord, Stay
 from cosched_emulator.results.figures.metrics import (
-    PERCENTILE_RULE,
     QUANTITIES,
     STATES,
     Selection,
-    percentiles,
     summarise,
 )
-from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, REJECTED, TIMEOUT, NodeClass
+from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT, NodeClass
 
 NOTHING = {"count": 0, "mean": None, "median": None, "p95": None, "standard_deviation": None, "max": None}
 
@@ -70,25 +65,6 @@ def example() -> dict[str, Any]:
     return summarise(six_jobs(), TWO_NODES)
 
 
-def test_statistics_of_the_wait_of_finished_jobs(example: dict[str, Any]) -> None:
-    # Waits 0, 10 and 70 s: place .95·2 = 1.9 lies between 10 and 70; variance (80² + 50² + 130²)/27.
-    assert example["finished"]["wait_s"] == {
-        "count": 3,
-        "mean": 26.666667,
-        "median": 10.0,
-        "p95": 64.0,
-        "standard_deviation": round(math.sqrt(25800 / 27), 6),
-        "max": 70.0,
-    }
-
-
-def test_all_jobs_include_killed_ones_but_none_that_never_ran(example: dict[str, Any]) -> None:
-    assert example["all"]["wait_s"]["count"] == 4
-    assert example["all"]["wait_s"]["mean"] == 22.5
-    assert example["all"]["wait_s"]["p95"] == 61.0
-    assert example["ran"] == 4
-
-
 @pytest.mark.parametrize(
     ("quantity", "finished", "killed"),
     [
@@ -108,117 +84,13 @@ def test_each_quantity_of_the_worked_example(
     assert example["all"][quantity] == pytest.approx(figures([*finished, killed]), abs=1e-6)
 
 
-def test_states_and_kills_are_counted(example: dict[str, Any]) -> None:
-    assert example["states"] == {
-        "COMPLETED": 3, "FAILED": 0, "TIMEOUT": 1, "CANCELLED": 1, "NODE_FAIL": 0, "REJECTED": 1, "UNFINISHED": 0,
-    }  # fmt: skip
-    assert example["killed"] == {"count": 1, "share": 0.25}
-
-
-def test_figures_of_the_machine_in_the_worked_example(example: dict[str, Any]) -> None:
-    assert example["machine"] == {
-        "nodes": 2,
-        "threads": 8,
-        "makespan_s": 106.0,
-        "utilisation": round((4 * 100 + 2 * 40 + 2 * 20 + 10 + 6) / (8 * 106), 6),
-        "node_utilisation": round((106 + 50) / (2 * 106), 6),
-        "node_sharing": round(20 / 156, 6),
-        "node_efficiency": round((100 + 32 + 16 + 4) / (2 * 106), 6),
-        "mean_queue_length": round((0 + 10 + 10 + 60 + 20 + 0) / 106, 6),
-        "offered_load": round((4 * 100 + 2 * 32 + 2 * 32 + 4 + 10 + 10) / (8 * 50), 6),
-        "jobs_per_hour": round(3 * 3600 / 106, 6),
-    }
-
-
-def test_percentile_rule_is_stated(example: dict[str, Any]) -> None:
-    assert example["percentile_rule"] == "linear"
-
-
-@drawn(
-    st.lists(st.integers(0, 1 << 50), min_size=1, max_size=60),
-    st.booleans(),
-    st.lists(st.floats(0, 100), max_size=4),
-    few=200,
-    many=5000,
-)
-def test_percentiles_are_those_of_numpy(values: list[int], whole: bool, percents: list[float]) -> None:
-    array = np.array(values) if whole else np.array(values) / 7
-    asked = [*percents, 0, 50, 95, 99, 100]
-    assert percentiles(array, asked) == np.percentile(array, asked, method=PERCENTILE_RULE).tolist()
-
-
-# ---------------------------------------------------------------- preempted jobs
-
-
-@pytest.mark.parametrize(
-    ("quantity", "finished", "cancelled"),
-    [
-        ("wait_s", [0, 30, 110], 30),
-        ("response_s", [130, 60, 130], 70),
-        ("bounded_slowdown_60s", [130 / 90, 1, 130 / 60], 70 / 60),
-        ("slowdown", [130 / 90, 2, 130 / 20], 70 / 20),
-        ("penalised_percent", [100 * 10 / 90, 0, 0], 0),  # time on disk is no time on the nodes
-    ],
-)
-def test_each_quantity_of_preempted_jobs(quantity: str, finished: list[float], cancelled: float) -> None:
-    summary = summarise(preempted_jobs(), TWO_NODES)
-    assert summary["finished"][quantity] == pytest.approx(figures(finished), abs=1e-6)
-    assert summary["all"][quantity] == pytest.approx(figures([*finished, cancelled]), abs=1e-6)
-
-
-def test_figures_of_the_machine_with_preempted_jobs() -> None:
-    summary = summarise(preempted_jobs(), TWO_NODES)
-    assert summary["states"]["UNFINISHED"] == 1
-    assert summary["machine"] == {
-        "nodes": 2,
-        "threads": 8,
-        "makespan_s": 150.0,
-        "utilisation": round((4 * (40 + 30 + 60) + 10 + 10 + 20 + 20 + 20) / (8 * 150), 6),
-        "node_utilisation": round((150 + 10 + 10 + 20 + 20) / (2 * 150), 6),
-        "node_sharing": 0.0,
-        "node_efficiency": round((90 + 30 + 20 + 20 + 20) / (2 * 150), 6),
-        # Job 3 waits from 20 to 30 and, requeued, from 75 to 130; job 5 is on disk to the end.
-        "mean_queue_length": round((0 + 30 + 10 + 55 + 30 + 50) / 150, 6),
-        "offered_load": round((4 * 90 + 4 * 30 + 20 + 50 + 50) / (8 * 40), 6),
-        "jobs_per_hour": round(3 * 3600 / 150, 6),
-        "preemptions": 5,
-        "preemptions_per_job": 1.25,
-        "peak_swap_mb": 4096,
-    }
-
-
-def test_jobs_without_memory_take_no_swap_space() -> None:
-    light = [
-        item._replace(job=item.job._replace(spec=item.job.spec._replace(memory_mb=0))) for item in preempted_jobs()
-    ]
-    figures_of_it = summarise(light, TWO_NODES)["machine"]
-    assert "peak_swap_mb" not in figures_of_it
-    assert figures_of_it["preemptions"] == 5
-
-
 # ---------------------------------------------------------------- which jobs count
-
-
-def test_warm_up_and_cool_down_are_left_out_by_submission_whatever_the_order_of_records() -> None:
-    summary = summarise(six_jobs()[::-1], TWO_NODES, Selection(warmup=1, cooldown=2))
-    assert summary["selection"] == {"jobs": 6, "warmup": 1, "cooldown": 2, "counted": 3}
-    assert summary["finished"]["wait_s"]["mean"] == 40.0  # jobs 2 and 4
-    assert summary["all"]["wait_s"]["mean"] == 30.0  # jobs 2, 3 and 4
-    assert summary["killed"] == {"count": 1, "share": round(1 / 3, 6)}
-    assert summary["states"]["CANCELLED"] == 0
-    assert summary["machine"] == summarise(six_jobs(), TWO_NODES)["machine"]
 
 
 def test_a_killed_job_in_the_warm_up_is_not_counted() -> None:
     summary = summarise(six_jobs(), TWO_NODES, Selection(warmup=3))
     assert summary["killed"] == {"count": 0, "share": 0.0}
     assert summary["states"]["TIMEOUT"] == 0
-
-
-def test_equal_submissions_are_ordered_by_id() -> None:
-    jobs = [record(number, 0, stays=(stay(number, 10 * number, run_on(0, 1, 1, 1)),), work_s=1) for number in (3, 1, 2)]
-    assert summarise(jobs, TWO_NODES, Selection(warmup=2))["all"]["wait_s"]["max"] == 3.0
-    assert summarise(jobs, TWO_NODES, Selection(cooldown=2))["all"]["wait_s"]["max"] == 1.0
 
 
 @pytest.mark.parametrize("selection", [{"warmup": -1}, {"cooldown": -1}])
@@ -234,66 +106,11 @@ def assert_no_figures(summary: dict[str, Any], population: str) -> None:
     assert summary[population] == dict.fromkeys(QUANTITIES, NOTHING)
 
 
-def test_a_run_without_jobs_has_no_figures() -> None:
-    summary = summarise([], TWO_NODES)
-    assert_no_figures(summary, "finished")
-    assert_no_figures(summary, "all")
-    assert summary["killed"] == {"count": 0, "share": None}
-    machine = summary["machine"]
-    assert machine.pop("nodes") == 2
-    assert machine.pop("threads") == 8
-    assert set(machine.values()) == {None}
-
-
 def test_an_empty_selection_has_no_figures() -> None:
     summary = summarise(six_jobs(), TWO_NODES, Selection(warmup=4, cooldown=4))
     assert summary["selection"]["counted"] == 0
     assert_no_figures(summary, "all")
     assert summary["machine"]["makespan_s"] == 106.0
-
-
-def test_without_finished_jobs_only_killed_ones_have_figures() -> None:
-    summary = summarise([record(1, 0, TIMEOUT, stays=(stay(5, 15, run_on(0, 1, 1, 1)),), work_s=8)], TWO_NODES)
-    assert_no_figures(summary, "finished")
-    assert summary["killed"] == {"count": 1, "share": 1.0}
-    assert summary["all"]["penalised_percent"]["max"] == 25.0
-    assert summary["machine"]["offered_load"] is None  # one submission: no span
-
-
-def test_a_single_job_has_no_deviation() -> None:
-    summary = summarise([record(1, 3, stays=(stay(5, 15, run_on(0, 1, 1, 1)),), work_s=10)], TWO_NODES)
-    expected = {"count": 1, "mean": 2.0, "median": 2.0, "p95": 2.0, "standard_deviation": 0.0, "max": 2.0}
-    assert summary["finished"]["wait_s"] == expected
-    assert summary["machine"]["makespan_s"] == 12.0
-
-
-def test_a_job_that_did_no_work_has_no_slowdown_but_a_bounded_one() -> None:
-    summary = summarise(
-        [record(1, 0, TIMEOUT, stays=(stay(30, 30, run_on(0, 1, 1, 1)),), work_s=0, run_s=5)], TWO_NODES
-    )
-    assert summary["all"]["slowdown"] == NOTHING
-    assert summary["all"]["penalised_percent"] == NOTHING
-    assert summary["all"]["bounded_slowdown_10s"]["max"] == 3.0
-
-
-def test_a_job_faster_than_alone_has_a_negative_penalty() -> None:
-    summary = summarise([record(1, 0, stays=(stay(0, 8, run_on(0, 1, 1, 1)),), work_s=10)], TWO_NODES)
-    assert summary["all"]["penalised_percent"]["mean"] == -20.0
-
-
-def test_jobs_of_a_run_that_was_cut_short() -> None:
-    running = JobRecord(*record(2, 10, stays=(stay(20, 50, run_on(0, 1, 3, 2)),), work_s=25)._replace(end_us=None))
-    waiting = record(3, 30, "PENDING")
-    summary = summarise(
-        [record(1, 0, stays=(stay(0, 40, run_on(1, 1, 1, 1)),), work_s=40), running, waiting], TWO_NODES
-    )
-    assert summary["states"]["UNFINISHED"] == 2
-    assert summary["states"]["COMPLETED"] == 1  # the running job has a state, but no end
-    assert summary["ran"] == 1
-    machine = summary["machine"]
-    assert machine["makespan_s"] == 50.0
-    assert machine["utilisation"] == round((40 + 2 * 30) / (8 * 50), 6)
-    assert machine["mean_queue_length"] == round((10 + 20) / 50, 6)
 
 
 def test_totals_beyond_64_bits_are_exact() -> None:
@@ -433,18 +250,3 @@ def test_figures_agree_with_a_plain_evaluation(records: list[JobRecord], warmup:
     for population in ("finished", "all"):
         for quantity in QUANTITIES:
             assert_close(summary[population][quantity], expected[population][quantity])
-
-
-@drawn(records_on_unequal_nodes(), st.randoms(), few=20, many=50)
-def test_the_summary_does_not_depend_on_the_order_of_records(records: list[JobRecord], random: Any) -> None:
-    shuffled = list(records)
-    random.shuffle(shuffled)
-    first, second = (summarise(each, UNEQUAL_NODES, Selection(1)) for each in (records, shuffled))
-    assert json.dumps(first, allow_nan=False) == json.dumps(second, allow_nan=False)
-
-
-def test_states_of_jobs_that_never_ran_are_counted() -> None:
-    summary = summarise([record(1, 0, CANCELLED, 9), record(2, 1, REJECTED, 1)], TWO_NODES)
-    assert summary["states"]["CANCELLED"] == summary["states"]["REJECTED"] == 1
-    assert summary["ran"] == 0
-    assert summary["machine"]["utilisation"] == 0.0

@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 import tracemalloc
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +13,6 @@ from hypothesis import strategies as st
 from tests.emulator.results.samples import (
     UNEQUAL_NODES,
     lines_of,
-    preempted_jobs,
     record,
     records_on_unequal_nodes,
     stay,
@@ -25,50 +22,21 @@ from tests.runs import run_on
 
 from cosched_emulator import prepare
 from cosched_emulator.couplings.link import DirectLink
-from cosched_emulator.errors import InputError, LinkError
+from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results import record_columns as row_buffer
 from cosched_emulator.results.ended_jobs import ended_jobs
-from cosched_emulator.results.figures.metrics import summarise, summarise_columns
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import new_run_folder
-from cosched_emulator.results.record_columns import ColumnBuilder, RowBuffer, job_columns
-from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.results.record_columns import ColumnBuilder, RowBuffer
 from cosched_emulator.run.run import run, store
 from cosched_plugin.config import choose
-from cosched_plugin.protocol.messages import Action, Event
 
 BUSY = {"seed": 3, "cluster": {"nodes": 16}, "workload": {"lublin": 300, "aarr": 8.83, "lublin_size": "nodes"}}
-PREEMPTING = {
-    "seed": 5,
-    "cluster": {"nodes": 8, "preset": "g-lomarc-2x2"},
-    "truth": {"contention": "statistical"},
-    "workload": {"lublin": 150, "aarr": 8.0, "self_slowdowns": "table4", "grow": True},
-}
 
 
 def stored(out: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in out.iterdir() if path.name != "timing.json"}
-
-
-@pytest.mark.parametrize(
-    ("table", "policy"), [(BUSY, "easy"), (BUSY, "conservative"), (PREEMPTING, "g-lomarc-ts"), (PREEMPTING, "easy")]
-)
-def test_files_written_during_a_run_equal_those_of_kept_records(
-    tmp_path: Path, table: Mapping[str, Any], policy: str
-) -> None:
-    prepared, choice = prepare(table), choose(policy)
-    kept = run(prepared, DirectLink(choice.scheduler))
-    assert [item.job.spec.id for item in kept.records] == list(range(1, len(kept.jobs) + 1))
-    assert len(kept.jobs) == len(prepared.workload.jobs)
-    store(kept, str(tmp_path / "kept"), policy={}, link="direct", force=False)
-    with RunFiles(tmp_path / "written", prepared.nodes) as files:
-        written = run(prepared, DirectLink(choice.scheduler), files=files)
-        assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
-        store(written, str(tmp_path / "written"), policy={}, link="direct", force=False, files=files)
-    assert written.records == []
-    assert written.summary == kept.summary == summarise(kept.records, prepared.nodes)
-    assert stored(tmp_path / "written") == stored(tmp_path / "kept")
 
 
 def test_jobs_that_never_end_are_listed_last(tmp_path: Path) -> None:
@@ -86,49 +54,11 @@ def test_jobs_that_never_end_are_listed_last(tmp_path: Path) -> None:
     assert [int(row[0]) for row in rows[-len(waiting) :]] == waiting
 
 
-class _Failing(DirectLink):
-    """A link that fails during the run."""
-
-    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
-        if seq == 100:
-            raise LinkError("lost")
-        return super().exchange(seq, now_us, events)
-
-
-def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    prepared: Prepared = prepare(BUSY)
-    with RunFiles(tmp_path / "run", prepared.nodes) as files, pytest.raises(LinkError, match="lost"):
-        run(prepared, _Failing(choose("easy").scheduler), files=files)
-    assert list(tmp_path.iterdir()) == []
-
-
 @drawn(records_on_unequal_nodes(), st.randoms(), few=20, many=60)
 def test_the_order_of_jobs_that_end_together_does_not_matter(records: list[JobRecord], chance: random.Random) -> None:
     shuffled = chance.sample(records, len(records))
     for name in ("jobs.csv", "allocations.csv", "schedule.swf"):
         assert lines_of(name, shuffled, UNEQUAL_NODES) == lines_of(name, records, UNEQUAL_NODES)
-
-
-@drawn(records_on_unequal_nodes(), st.randoms(), few=20, many=60)
-def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], chance: random.Random) -> None:
-    builder = ColumnBuilder()
-    for item in chance.sample(records, len(records)):
-        builder.add(ended_jobs([item]))
-    assert summarise_columns(*builder.columns(), UNEQUAL_NODES) == summarise(records, UNEQUAL_NODES)
-
-
-def test_allocations_are_ordered_by_id_and_the_schedule_by_submission() -> None:
-    jobs = [
-        record(number, 40 - number, stays=(stay(50, 60 + number % 7, run_on(0, 1, 1, 1)),), work_s=1)
-        for number in range(1, 31)
-    ]
-    assert [line.split(",")[0] for line in lines_of("allocations.csv", jobs)[1:]] == [str(n) for n in range(1, 31)]
-    rows = [line.split()[0] for line in lines_of("schedule.swf", jobs) if not line.startswith(";")]
-    assert rows == [str(number) for number in range(30, 0, -1)]
-    ends = [(60 + number % 7, number) for number in range(1, 31)]
-    assert [int(line.split(",")[0]) for line in lines_of("jobs.csv", jobs)[1:]] == [
-        number for _, number in sorted(ends)
-    ]
 
 
 def test_a_full_disk_is_an_error_that_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,13 +102,6 @@ def test_columns_grow_beyond_a_block(rows: int, monkeypatch: pytest.MonkeyPatch)
     assert columns.column("number").tolist() == [5]
 
 
-def test_a_number_that_does_not_fit_is_refused() -> None:
-    columns = RowBuffer({"small": np.uint32})
-    columns.add((2**32,))
-    with pytest.raises(OverflowError):
-        columns.column("small")
-
-
 @pytest.mark.slow  # tracemalloc makes it take six seconds; scripts/bench.py measures the memory of whole runs
 def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
     with RunFiles(tmp_path / "run", UNEQUAL_NODES) as files:
@@ -201,10 +124,3 @@ def test_a_finished_job_takes_little_memory(tmp_path: Path) -> None:
     assert held / 30_000 < 100  # rows that are not in blocks yet; tracemalloc does not count blocks
     with new_run_folder(tmp_path / "run") as folder:
         assert list(folder.iterdir()) == []
-
-
-def test_columns_of_preempted_jobs_do_not_depend_on_their_order() -> None:
-    one, other = job_columns(preempted_jobs()), job_columns(preempted_jobs()[::-1])
-    assert one.disk.job.tolist() == other.disk.job.tolist() == [0, 2, 2, 3, 4]
-    assert one.disk.start_us.tolist() == other.disk.start_us.tolist()
-    assert one.disk.ended.tolist() == other.disk.ended.tolist() == [True, True, True, True, False]

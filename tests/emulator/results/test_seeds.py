@@ -15,8 +15,6 @@ from tests.emulator.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.results.compared_runs import seed_columns
 from cosched_emulator.results.figures.comparison import (
-    COMMON,
-    NOTHING,
     PolicyRuns,
     SeedRow,
     compare_seeds,
@@ -62,12 +60,6 @@ def test_a_second_run_with_a_seed_is_another_column(tmp_path: Path) -> None:
     assert columns_of(runs[0], runs[2]) == [("a1", (0,), (1,)), ("b1", (1,), (1,))]
 
 
-def test_a_run_that_tells_no_policy_or_seed_is_a_column(tmp_path: Path) -> None:
-    runs = [folder(tmp_path / f"x{seed}", None, seed) for seed in (1, 2)]
-    runs += [folder(tmp_path / f"y{number}", "easy", None) for number in (1, 2)]
-    assert [heading for heading, *_ in columns_of(*runs)] == ["x1", "x2", "y1", "y2"]
-
-
 def test_columns_of_one_policy_are_named_by_what_differs(tmp_path: Path) -> None:
     settings: list[dict[str, Any]] = [{"load": 0.9}, {"load": 0.7}, {"load": 0.7, "order": {"name": "sjf"}}]
     runs = [
@@ -109,44 +101,6 @@ HALVED = policy("b", [5, 10, 15])
 MIXED = policy("c", [12, 20, 27])
 
 
-def test_a_cell_is_the_mean_with_its_interval() -> None:
-    # Standard deviation 10: 4.302653 x 10 / sqrt(3) = 24.841, or 1.24207 of the mean; e^1.24207 = 3.4628.
-    row = wait_row(A)
-    found = row.intervals[0]
-    assert found is not None
-    assert (found.mean, found.n) == (20, 3)
-    assert (found.low, found.high) == pytest.approx((20 / FACTOR, 20 * FACTOR))
-    (shown, *rest) = rows_of([row], "a")
-    assert (shown.unit, shown.texts, rest) == ("s", ("20.00 (5.78 to 69.26)",), [])
-    near = rows_of([wait_row(policy("near", [20.0, 20.1, 19.9]))], "near")
-    assert near[0].texts == ("20.00 ± 0.25",)  # it goes as far up as down, in what is shown
-    assert (row.best, row.unclear, row.changes) == ((False,), False, ())
-
-
-def test_changes_are_paired_by_seed() -> None:
-    # c / a = 1.2, 1, 0.9: logs 0.18232, 0, -0.10536, with mean 0.025654 and standard deviation 0.145547.
-    # 4.302653 x 0.145547 / sqrt(3) = 0.361558; exp(0.025654 -+ 0.361558) = 0.71469 and 1.47287.
-    row = wait_row(A, HALVED, MIXED)
-    assert row.changes[0] is None
-    assert [found[:3] for found in row.changes if found is not None] == [
-        pytest.approx((-50, -50, -50)),
-        pytest.approx((2.5986, -28.531, 47.287), rel=1e-4),
-    ]
-    change = rows_of([row], "a")[1]
-    assert change.label == "  change against a, %"
-    assert change.texts == ("", "-50.0 (-50.0 to -50.0) yes", "+2.6 (-28.5 to +47.3)")
-    assert rows_of([wait_row(HALVED, A)], "b")[1].texts[1] == "+100.0 (+100.0 to +100.0) no"
-
-
-def test_the_best_is_marked_only_where_the_intervals_exclude_0() -> None:
-    assert (wait_row(A, HALVED).best, wait_row(A, HALVED).unclear) == ((False, True), False)
-    # c is 1.2, 1 and 0.9 times a: the lower mean (19.67) shows nothing.
-    assert (wait_row(A, MIXED).best, wait_row(A, MIXED).unclear) == ((False, False), True)
-    # Half of a, but 2.4, 2 and 1.8 times less than c, whose interval excludes 0 as well.
-    assert wait_row(A, HALVED, MIXED).best == (False, True, False)
-    assert wait_row(A, A).unclear is False
-
-
 def test_more_is_better_and_differences_where_there_is_no_row_of_changes() -> None:
     less, more = policy("less", [1, 2, 3], jobs_per_hour=100.0), policy("more", [1, 2, 3], jobs_per_hour=110.0)
     row = next(row for row in compare_seeds([less, more], paired=True) if row.figure.label == "throughput")
@@ -158,28 +112,6 @@ def test_a_wait_of_zero_has_no_change_in_percent() -> None:
     zero = policy("zero", [0, 1, 1])
     assert (wait_row(A, zero).changes, wait_row(A, zero).unclear) == ((), True)
     assert wait_row(policy("d", [20, 21, 22]), zero).best == (False, True)
-
-
-def test_nothing_is_compared_without_pairs_or_with_other_jobs() -> None:
-    for row in (wait_row(A, HALVED, paired=False), wait_row(A, HALVED, same_jobs=False)):
-        assert (row.changes, row.best, row.unclear) == ((), (False, False), False)
-    both = [copy.deepcopy(policy) for policy in (A, HALVED)]
-    for one in both:
-        for summary in one.summaries.values():
-            summary[COMMON] = summary["finished"]  # type: ignore[index]  # a dict
-    rows = compare_seeds(both, COMMON, paired=True, same_jobs=False)
-    assert next(row for row in rows if row.figure.label == "wait, mean").best == (False, True)
-
-
-def test_seeds_in_which_a_figure_does_not_exist() -> None:
-    part = policy("part", [5, None, 15])
-    row = wait_row(A, part)
-    assert row.intervals[1] is not None
-    assert row.intervals[1].n == 2
-    assert (row.best, row.unclear) == ((False, False), True)
-    none = wait_row(A, policy("none", [None, None, None]))
-    assert rows_of([none], "a")[0].texts == ("20.00 (5.78 to 69.26)", NOTHING)
-    assert (none.best, none.unclear) == ((False, False), False)
 
 
 def test_an_interval_over_equal_runs_is_not_shown() -> None:

@@ -13,20 +13,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.emulator.parts import VERBATIM
-from tests.emulator.results.samples import SHAPES, TWO_NODES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
+from tests.emulator.results.samples import SHAPES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
 from tests.runs import run_on
 
-from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.files.job_rows import JOB_COLUMNS, METADATA
 from cosched_emulator.results.files.run_reader import read_owners
 from cosched_emulator.results.record_columns import RecordColumns, job_columns
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
 from cosched_emulator.workload.job import Terms
-from cosched_emulator.workload.swf.swf_reader import load_swf
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import parse_seconds, seconds_text
-from cosched_plugin.protocol.messages import CANCELLED, Run
+from cosched_plugin.protocol.messages import Run
 
 BATSIM_HEADER = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
@@ -63,27 +60,6 @@ def test_malformed_seconds_are_refused(text: str) -> None:
 
 
 # ---------------------------------------------------------------- interval strings
-
-
-@pytest.mark.parametrize(
-    ("runs", "text"),
-    [
-        (((0, 1, 0b1111, 4),), "0-3"),
-        (((0, 2, 0b1111, 4),), "0-7"),  # whole nodes merge
-        (((0, 2, 0b1111, 4), (2, 1, 0b11, 2)), "0-9"),
-        (((0, 3, 0b01, 1),), "0 4 8"),
-        (((0, 1, 0b1000, 1), (1, 1, 0b0011, 2)), "3-5"),  # neighbours over a node's edge merge
-        (((1, 1, 0b1011, 3),), "4-5 7"),
-        (((2, 1, 0b11, 2), (0, 1, 0b10, 1)), "1 8-9"),  # ascending whatever the order of runs
-        (((0, 3, 0b11, 2),), "0-1 4-5 8-9"),  # whole node 2, half of nodes 0 and 1
-    ],
-)
-def test_interval_strings_of_allocations(runs: tuple[Run, ...], text: str) -> None:
-    assert ThreadNumbering(UNEQUAL_NODES).text(runs) == text
-
-
-def test_masks_may_be_wider_than_a_machine_word() -> None:
-    assert mask_intervals((1 << 200) | (0b111 << 63)) == ((63, 65), (200, 200))
 
 
 @pytest.mark.parametrize(
@@ -194,81 +170,3 @@ def test_jobs_that_never_ended_come_last() -> None:
     assert [row[0] for row in rows] == ["3", "1", "2"]
     assert rows[1][7:14] == ["RUNNING", "2", "", "", "2", "", ""]
     assert rows[2][7:14] == ["SUBMITTED", "", "", "", "", "", ""]
-
-
-def test_a_job_that_is_cancelled_while_it_waits_again_has_no_start() -> None:
-    """Its rows had the start before the requeue: no execution time led from there to its end, and schedule.swf ended it early."""
-    lost = stay(5, 20, run_on(0, 1, 0b11, 2))
-    cancelled = record(1, 0, CANCELLED, 60, (lost,), 15, 100, processes=2)
-    unfinished = record(2, 0, "PENDING", None, (lost, stay(30, 40, run_on(0, 1, 0b11, 2))), 10, 100)._replace(
-        end_us=None
-    )
-    records = [cancelled, unfinished]
-    first, second = [line.rstrip("\n").split(",") for line in lines_of("jobs.csv", records)[1:]]
-    assert first[7:14] == ["COMPLETED_KILLED", "", "", "60", "", "60", ""]
-    assert first[16] == "state=CANCELLED;run_s=100;starts=1"
-    assert second[7:14] == ["SUBMITTED", "", "", "", "", "", ""]
-    assert second[16] == "state=PENDING;run_s=100;starts=2"
-    swf = [line.split()[:5] for line in lines_of("schedule.swf", records) if not line.startswith(";")]
-    assert swf == [["1", "0", "60", "-1", "-1"], ["2", "0", "-1", "-1", "-1"]]
-    assert len(lines_of("allocations.csv", records)) == 1 + 3  # where they were before stays on record
-    summary = summarise(records, TWO_NODES)
-    assert (summary["ran"], summary["states"]["CANCELLED"], summary["all"]["wait_s"]["count"]) == (0, 1, 0)
-
-
-def test_equal_ends_are_ordered_by_the_numeric_id() -> None:
-    jobs = [record(number, 0, stays=(stay(0, 5, run_on(0, 1, 1, 1)),), work_s=5) for number in (10, 9, 2)]
-    rows = lines_of("jobs.csv", jobs)[1:]
-    assert [row.split(",")[0] for row in rows] == ["2", "9", "10"]
-
-
-# ---------------------------------------------------------------- allocations.csv, schedule.swf
-
-
-def test_allocations_csv_of_the_example() -> None:
-    wide = record(7, 60, stays=(stay(106, 106.5, run_on(0, 1, 3, 2), run_on(1, 1, 1, 1)),), work_s=0.5)
-    assert "".join(lines_of("allocations.csv", [wide, *six_jobs()[::-1]])) == (
-        "job_id,interval,start_s,end_s,first_node,node_count,thread_mask,processes_per_node\n"
-        "1,0,0,100,0,1,0xf,4\n"
-        "2,0,20,60,1,1,0x3,2\n"
-        "3,0,30,50,1,1,0xc,2\n"
-        "4,0,60,70,1,1,0x1,1\n"
-        "4,1,100,106,0,1,0x2,1\n"
-        "7,0,106,106.5,0,1,0x3,2\n"
-        "7,0,106,106.5,1,1,0x1,1\n"
-    )
-
-
-def test_schedule_swf_of_the_example() -> None:
-    text = "".join(lines_of("schedule.swf", six_jobs()))
-    rows = [line for line in text.splitlines() if not line.startswith(";")]
-    assert rows == [
-        "1 0 0 100 4 -1 -1 4 200 -1 1 -1 -1 -1 -1 -1 -1 -1",
-        "2 10 10 40 2 -1 -1 2 64 -1 1 -1 -1 -1 -1 -1 -1 -1",
-        "3 20 10 20 2 -1 -1 2 64 -1 0 -1 -1 -1 -1 -1 -1 -1",
-        "4 30 70 6 1 -1 -1 1 8 -1 1 -1 -1 -1 -1 -1 -1 -1",
-        "5 40 20 -1 -1 -1 -1 1 20 -1 5 -1 -1 -1 -1 -1 -1 -1",
-        "6 50 0 -1 -1 -1 -1 1 20 -1 5 -1 -1 -1 -1 -1 -1 -1",
-    ]
-    assert "; MaxProcs: 8\n" in text
-    assert "; MaxNodes: 2\n" in text
-
-
-def test_schedule_swf_rounds_up_without_making_jobs_overlap() -> None:
-    first = record(1, 0.1, stays=(stay(0.2, 5.3, run_on(0, 1, 1, 1)),), work_s=5)
-    second = record(2, 0.3, stays=(stay(5.3, 7.9, run_on(0, 1, 1, 1)),), work_s=2)
-    rows = [line.split() for line in lines_of("schedule.swf", [first, second]) if not line.startswith(";")]
-    assert [row[1:4] for row in rows] == [["1", "0", "5"], ["1", "5", "2"]]
-
-
-def test_schedule_swf_reads_as_a_log(tmp_path: Path) -> None:
-    file = tmp_path / "schedule.swf"
-    file.write_text("".join(lines_of("schedule.swf", six_jobs())))
-    trace = load_swf(file, VERBATIM)
-    assert [(job.source_id, job.run_us // 1_000_000) for job in trace.workload.jobs] == [
-        (1, 100),
-        (2, 40),
-        (3, 20),
-        (4, 6),
-    ]
-    assert trace.workload.processors == 8
