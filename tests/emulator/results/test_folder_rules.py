@@ -123,17 +123,15 @@ def wrong(preset: str, kind: str, seed: int, folder: Path) -> list[str] | None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_runs_of_every_policy_keep_the_rules(preset: str, tmp_path: Path) -> None:
-    """Each policy on two kinds of nodes; the slow test has them all."""
+    """Each policy on one kind of nodes; the slow test has them all."""
     first = 7 * list(PRESETS).index(preset)
-    checked = 0
     for step in range(len(KINDS)):
         kind = KINDS[(first + 4 * step) % len(KINDS)]
         found = wrong(preset, kind, 1, tmp_path)
         assert not found, f"{preset} on {kind}: {found}"
-        checked += found is not None
-        if checked == 2:
+        if found is not None:
             return
-    assert checked
+    raise AssertionError(preset)
 
 
 @pytest.mark.slow

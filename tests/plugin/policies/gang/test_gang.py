@@ -31,7 +31,7 @@ def test_quantum_by_quantum_as_the_reference(seeds: range) -> None:
         compare(seed, 60)
 
 
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 60), marks=pytest.mark.slow)], ids=str)
 def test_random_settings_pass_the_conformance_check(seeds: range) -> None:
     for seed in seeds:
         random = Random(f"settings {seed}")

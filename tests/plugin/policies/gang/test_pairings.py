@@ -147,28 +147,6 @@ def cell(job_id: int, nodes: str, share: float | None = None, *, unpaired: bool 
 A, B = cell(1, "01", 30), cell(2, "23", 60)
 
 
-def test_strict_gang_scheduling_fills_idle_nodes() -> None:
-    row = Row(0, [cell(1, "01")])
-    others = [cell(2, "1"), cell(3, "23"), cell(4, "3"), cell(5, "4"), cell(6, "5")]
-    for rule in ("max", "node"):
-        assert alternates(row, None, others, rule, STRICT, 0, second=False) == (3, 5, 6)
-    assert alternates(row, None, others, "off", STRICT, 0, second=False) == ()
-
-
-def test_an_alternate_takes_the_nodes_that_one_of_two_layers_leaves_idle() -> None:
-    row, partner = Row(0, [cell(1, "0123", 30)]), Row(1, [cell(2, "01", 30)])
-    others = [
-        cell(3, "0", 30),
-        cell(4, "23", 30),
-        cell(5, "3", 30),
-        cell(6, "45", 30),
-        cell(7, "45", 30),
-        cell(8, "4", 0),
-    ]
-    # 4 in the partner's layer; 6 in the row's own, 7 in the partner's: then nodes 4 and 5 have two processes.
-    assert alternates(row, partner, others, "max", PAIRED, 0, second=False) == (4, 6, 7)
-
-
 @pytest.mark.parametrize(
     ("share", "band", "most", "node"),
     [
@@ -216,28 +194,3 @@ def test_the_band_grows_with_the_alternates_in_it() -> None:
     row = Row(0, [cell(1, "0", 30)])
     others = [cell(2, "1", 45), cell(3, "2", 20), cell(4, "3", 55), cell(5, "4", 26)]
     assert alternates(row, None, others, "band", PAIRED, BAND, second=False) == (2, 5)  # 45 - 20 is too wide a range
-
-
-def test_the_second_layer_of_an_unmatched_row_is_filled_where_that_is_wanted() -> None:
-    row = Row(0, [cell(1, "0123", 60)])
-    others = [cell(2, "01", 50), cell(3, "01", 30), cell(4, "23", 39), cell(5, "2", 0)]
-    assert alternates(row, None, others, "max", PAIRED, BAND, second=False) == ()
-    assert alternates(row, None, others, "max", PAIRED, BAND, second=True) == (3, 5)  # 60 + 39 + 1 is too much
-    assert alternates(row, None, others, "node", PAIRED, BAND, second=True) == (3, 5)
-    assert alternates(row, None, others, "band", PAIRED, BAND, second=True) == (3,)
-    assert alternates(row, None, others, "max", BLIND, 0, second=True) == (2, 4)
-    fresh = Row(0, [cell(1, "0123")])
-    assert alternates(fresh, None, others, "max", PAIRED, BAND, second=True) == ()
-
-
-@pytest.mark.parametrize("rule", ["band", "max", "node"])
-def test_a_job_that_is_never_paired_has_no_company(rule: str) -> None:
-    never = Row(0, [cell(1, "01", 10, unpaired=True), cell(2, "2", 10)])
-    others = [cell(3, "0", 10), cell(4, "2", 10), cell(5, "3", 10)]
-    assert alternates(never, None, others, rule, PAIRED, BAND, second=True) == (
-        4,
-        5,
-    )  # other nodes of its row may be used
-    row, partner = Row(0, [cell(1, "0", 10)]), Row(1, [cell(2, "01", 10)])
-    guest = [cell(3, "1", 10, unpaired=True), cell(4, "23", 10, unpaired=True), cell(5, "3", 10)]
-    assert alternates(row, partner, guest, rule, PAIRED, BAND, second=False) == (4,)

@@ -59,6 +59,7 @@ def check_company(core: SchedulerCore, _now_us: int, _events: Sequence[Event], _
     places = {job_id: place for job_id in view.running if (place := place_of(job_id, view)) is not None}
     for job_id, running in view.running.items():
         place = places.get(job_id)
+        assert isinstance(running.layers, tuple)  # these nodes are not deep
         beside = {
             other
             for other, there in view.running.items()
@@ -91,7 +92,7 @@ def nodes_in(layers: Sequence[int], depth: int) -> list[int]:
 # ---------------------------------------------------------------- possible, and no work lost
 
 
-@pytest.mark.parametrize(("policy", "seeds"), sized(SLICED, "ssp", "glts", "cst", few=2, many=3))
+@pytest.mark.parametrize(("policy", "seeds"), sized(SLICED, "ssp", "glts", few=2, many=3))
 def test_whole_schedules_are_valid_and_survive_restarts(policy: str, seeds: int) -> None:
     """The judge accepts them, and a scheduler restarted at any instant makes the same decisions."""
     groups = preempted = 0
@@ -115,7 +116,7 @@ def test_whole_schedules_are_valid_and_survive_restarts(policy: str, seeds: int)
     assert (groups > 10) == (policy != "ssp")
 
 
-@pytest.mark.parametrize(("policy", "seeds"), sized(("ssp", "glts", "cstws"), "ssp", "glts", few=2, many=5))
+@pytest.mark.parametrize(("policy", "seeds"), sized(("ssp", "glts", "cstws"), "glts", few=1, many=5))
 def test_node_sets_and_amounts_are_honoured_on_nodes_that_differ(policy: str, seeds: int) -> None:
     """Partitions of nodes that are alike, in a machine with others: the judge's rules about sets, memory, GPUs and licences hold."""
     counted: Counter[str] = Counter()
@@ -137,7 +138,7 @@ def test_node_sets_and_amounts_are_honoured_on_nodes_that_differ(policy: str, se
         assert min(counted["groups"], counted["of a set"], counted["with amounts"]) > 2
 
 
-@pytest.mark.parametrize("policy", ["ssp", "glts"])
+@pytest.mark.parametrize("policy", [pytest.param("ssp", marks=pytest.mark.slow), "glts"])
 def test_a_partition_is_as_good_as_a_machine_of_its_own(policy: str) -> None:
     """Promises name nodes there, and not their number alone: other starts, but responses are the same in the mean."""
     means_us = Counter[str]()
@@ -272,7 +273,7 @@ def took_us(record: JobRecord) -> int:
     return record.end_us - record.intervals[0].start_us - record.suspended_us
 
 
-@pytest.mark.by_default(5)
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize("policy", ["glts", "cst", "glts-nh", "ssp"])
 @pytest.mark.parametrize("slices", ["classes", "none"])
 def test_jobs_end_at_their_last_expected_end(policy: str, slices: str) -> None:
