@@ -1,15 +1,7 @@
-"""The cost of Batsim's protocol: the emulator and `cosched-plugin batsim` in two processes, beside a bare ping-pong in JSON.
-
-The ping-pong passes the very same messages: each end decodes what it gets and encodes what it sends, and does nothing else. Turns of
-both alternate, because the speed of a machine varies.
-"""
+"""The cost of Batsim's protocol: the emulator and `cosched-plugin batsim` in two processes, beside a ping-pong of the same messages."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,9 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import zmq
-from scripts.bench.process import Figures, in_process
-from scripts.bench.wire import pin_apart
+from scripts.bench.ping_pong import TURN, PingPong, medians, pin_apart, sizes_of
+from scripts.bench.process import Figures
 
 from cosched_emulator.batsim.run import Built, Inputs, Outputs, build, simulate
 from cosched_emulator.batsim.simulator import Options
@@ -30,64 +21,8 @@ from cosched_plugin.common.process import freeze_heap
 from cosched_plugin.config import choose
 from cosched_terminal.console import Log
 
-MESSAGE_MS: Final = 30_000
-TURN: Final = 100  # messages of a turn
 SHARE: Final = 0.55  # goal: share of the speed of the bare ping-pong
 WAIT_S: Final = 30.0
-Messages = Sequence[tuple[bytes, bytes]]
-
-
-class PingPong:
-    """Two processes that only pass JSON over ipc: this one and its echo. Call `close` at the end."""
-
-    def __init__(self, messages: Messages) -> None:
-        self._values = [json.loads(said) for said, _ in messages]
-        self._next = 0
-        self._folder = tempfile.TemporaryDirectory(prefix="bench-")
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._socket = self._context.socket(zmq.REQ)
-        self._socket.linger = 0
-        self._socket.rcvtimeo = MESSAGE_MS
-        endpoint = f"ipc://{self._folder.name}/socket"
-        replies = [reply for _, reply in messages]
-        self._child = multiprocessing.get_context("spawn").Process(target=echo, args=(endpoint, replies))
-        self._child.start()
-        self._socket.connect(endpoint)
-        self._socket.send(b"null")
-        self._socket.recv()
-        self.spent_s = 0.0
-
-    def play(self, count: int) -> None:
-        """Send messages, each after the reply to the one before, and add their time to ``spent_s``."""
-        values = self._values[self._next : self._next + count]
-        self._next += count
-        began = time.perf_counter()
-        for value in values:
-            self._socket.send(json.dumps(value).encode())
-            json.loads(self._socket.recv())
-        self.spent_s += time.perf_counter() - began
-
-    def close(self) -> None:
-        """End the echo."""
-        self._child.terminate()
-        self._child.join(10)
-        self._socket.close(0)
-        self._context.term()
-        self._folder.cleanup()
-
-
-def echo(endpoint: str, replies: Sequence[bytes]) -> None:
-    """Answer every message with the reply of its turn."""
-    values = [json.loads(reply) for reply in replies]
-    with zmq.Context() as context, context.socket(zmq.REP) as socket:
-        socket.linger = 0
-        socket.rcvtimeo = 10 * MESSAGE_MS
-        socket.bind(endpoint)
-        socket.recv()
-        socket.send(b"null")
-        for value in values:
-            json.loads(socket.recv())
-            socket.send(json.dumps(value).encode())
 
 
 def messages_of(built: Built) -> list[tuple[bytes, bytes]]:
@@ -110,7 +45,7 @@ def beside(jobs: int, apart: bool) -> Figures:
     table = {"workload": {"lublin": jobs}, "cluster": {"nodes": 128, "cores": 1}}
     built = build(None, table, Inputs(), sharing=False)
     said = messages_of(built)
-    bare = PingPong(said)
+    bare = PingPong(said, of_json=True)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         endpoint = f"ipc://{folder}/socket"
         argv = [sys.executable, "-m", "cosched_plugin", "batsim", "--bind", endpoint, "--policy", "easy", "--quiet"]
@@ -128,8 +63,7 @@ def beside(jobs: int, apart: bool) -> Figures:
     return {
         "jobs": jobs,
         "messages": len(said),
-        "median_bytes_out": statistics.median([len(frame) for frame, _ in said]),
-        "median_bytes_back": statistics.median([len(reply) for _, reply in said]),
+        **sizes_of(said),
         "jobs_per_second": jobs / wall_s,
         "bare_jobs_per_second": jobs / bare.spent_s,
         "share": bare.spent_s / wall_s,
@@ -139,14 +73,13 @@ def beside(jobs: int, apart: bool) -> Figures:
 def _run(built: Built, outputs: Outputs, link: BatsimLink, bare: PingPong, *, apart: bool) -> float:
     """Run to the end, in turns with the ping-pong; return the seconds of the run alone, from its second message on."""
     simulator = built.simulator(Options(), outputs)
-    count = 0
-    began = spent_s = 0.0
+    count, began = 0, 0.0
 
     def ask(frame: bytes) -> bytes:
         nonlocal count, began
         count += 1
         if count % TURN == 0:
-            bare.play(TURN)
+            bare.play()
         reply = link.ask(frame)
         if count == 1:  # the other process has started
             if apart:
@@ -156,24 +89,12 @@ def _run(built: Built, outputs: Outputs, link: BatsimLink, bare: PingPong, *, ap
 
     with freeze_heap():
         simulate(simulator, ask)
-    spent_s = bare.spent_s
-    return time.perf_counter() - began - spent_s
+    return time.perf_counter() - began - bare.spent_s
 
 
 def compare(jobs: int, rounds: int, tell: Callable[[str], None]) -> list[Figures]:
-    """Return the medians of ``rounds`` whole runs under easy beside a bare ping-pong in JSON; the second row with processes apart."""
-    rows: list[Figures] = []
-    for apart in (False, True) if len(os.sched_getaffinity(0)) > 1 else (False,):
-        found = []
-        for number in range(rounds):
-            tell(f"round {number + 1} of {rounds}{', apart' if apart else ''}: {jobs:,} jobs over Batsim's protocol")
-            row = in_process(beside, jobs, apart, timeout_s=10 * WAIT_S)
-            if "reason" in row:
-                return [*rows, {"apart": apart, **row}]
-            found.append(row)
-        medians = {name: round(statistics.median([row[name] for row in found]), 3) for name in found[0]}
-        rows.append({"apart": apart, **medians, "reached": medians["share"] >= SHARE})
-    return rows
+    """Return the medians of ``rounds`` whole runs under easy beside a bare ping-pong in JSON."""
+    return medians(beside, jobs, rounds, SHARE, tell)
 
 
 def lines(rows: Sequence[Any]) -> list[str]:

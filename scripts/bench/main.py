@@ -230,79 +230,6 @@ def measure_goals(extent: Extent, tell: Tell) -> list[Figures]:
     return rows
 
 
-def measure_grid(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return jobs per second over presets, machines, loads and numbers of jobs."""
-    cells = grid(extent.sizes, extent.nodes, extent.loads)
-    return list(run_grid(cells, extent.run_s, extent.grid_s, tell))
-
-
-def measure_wire(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return a run in two processes, compared with a bare ping-pong."""
-    return bench_wire.compare(extent.wire_jobs, extent.wire_rounds, tell)
-
-
-def measure_batsim(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return a run over Batsim's protocol, compared with a bare ping-pong in JSON."""
-    return bench_batsim.compare(extent.wire_jobs, extent.wire_rounds, tell)
-
-
-def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of decisions with many pending jobs."""
-    rows = bench_latency.measure(extent.policies, extent.queues, extent.decisions, extent.decisions_s, tell)
-    return list(rows)
-
-
-def measure_turns(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the cost of quanta, for jobs that take turns."""
-    return bench_turns.measure(*extent.turns, tell)
-
-
-def measure_books(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of an adapter's books."""
-    return bench_books.measure((1_000, 4_000), extent.decisions, tell)
-
-
-def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the cost of an external part."""
-    return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
-
-
-def measure_peers(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the CPU time of whole runs where counting decides, of this program and of others."""
-    return bench_peers.measure(*extent.peer_runs, extent.peers, tell)
-
-
-def measure_studies(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of a study, compared with a loop over `simulate`."""
-    return bench_studies.measure(*extent.study, tell)
-
-
-def measure_growth(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return how time and memory of each preset grow."""
-    policies = extent.policies if extent.part > 1 else tuple(PRESETS)
-    return list(bench_growth.measure(policies, extent.growing, extent.growing_s, tell))
-
-
-def measure_live(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of decisions of live schedulers."""
-    return list(bench_live.measure(LIVE, "counted", extent.live, tell))
-
-
-def measure_report(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the size of the report's page, the time to build it, and the frames a second of its chart."""
-    return list(bench_report.measure(extent.report, tell))
-
-
-def measure_stations(_extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the files that a decision enters."""
-    return bench_stations.measure(tell)
-
-
-def measure_start_up(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of trivial commands."""
-    return start_up(COMMANDS, extent.starts, tell)
-
-
 class Part(NamedTuple):
     """One part of the benchmark: its measurement and its table."""
 
@@ -311,23 +238,44 @@ class Part(NamedTuple):
     lines: Callable[..., list[str]]
 
 
+def _growth(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return how time and memory of each preset grow."""
+    policies = extent.policies if extent.part > 1 else tuple(PRESETS)
+    return list(bench_growth.measure(policies, extent.growing, extent.growing_s, tell))
+
+
+def _latency(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of decisions with many pending jobs."""
+    sizes = (extent.policies, extent.queues, extent.decisions, extent.decisions_s)
+    return list(bench_latency.measure(*sizes, tell))
+
+
+def _grid(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return jobs per second over presets, machines, loads and numbers of jobs."""
+    return list(run_grid(grid(extent.sizes, extent.nodes, extent.loads), extent.run_s, extent.grid_s, tell))
+
+
+# fmt: off
 PARTS: Final = {
     "goals": Part("Goals", measure_goals, bench_tables.goal_lines),
-    "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
-    "batsim": Part("Batsim's protocol", measure_batsim, bench_batsim.lines),
-    "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
-    "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
-    "live": Part("Live decisions", measure_live, bench_live.lines),
-    "turns": Part("Jobs that take turns", measure_turns, bench_turns.lines),
-    "stations": Part("Files that a decision enters", measure_stations, bench_stations.lines),
-    "books": Part("An adapter's books", measure_books, bench_books.lines),
-    "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
-    "peers": Part("Whole runs, and other programs", measure_peers, bench_peers.lines),
-    "studies": Part("Many runs", measure_studies, bench_studies.lines),
-    "report": Part("The report", measure_report, bench_report.lines),
-    "growth": Part("Growth", measure_growth, bench_growth.lines),
-    "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
+    "wire": Part("Two processes", lambda of, tell: bench_wire.compare(of.wire_jobs, of.wire_rounds, tell), bench_tables.wire_lines),
+    "batsim": Part("Batsim's protocol", lambda of, tell: bench_batsim.compare(of.wire_jobs, of.wire_rounds, tell), bench_batsim.lines),
+    "start-up": Part("Start-up", lambda of, tell: start_up(COMMANDS, of.starts, tell), bench_tables.start_up_lines),
+    "latency": Part("Time of a decision", _latency, bench_tables.latency_lines),
+    "live": Part("Live decisions", lambda of, tell: [*bench_live.measure(LIVE, "counted", of.live, tell)], bench_live.lines),
+    "turns": Part("Jobs that take turns", lambda of, tell: bench_turns.measure(*of.turns, tell), bench_turns.lines),
+    "stations": Part("Files that a decision enters", lambda _, tell: bench_stations.measure(tell), bench_stations.lines),
+    "books": Part("An adapter's books", lambda of, tell: bench_books.measure((1_000, 4_000), of.decisions, tell), bench_books.lines),
+    "outside": Part("A queue order from outside", lambda of, tell: bench_outside.measure(of.outside_jobs, of.starts, tell),
+        bench_outside.lines),
+    "peers": Part("Whole runs, and other programs", lambda of, tell: bench_peers.measure(*of.peer_runs, of.peers, tell),
+        bench_peers.lines),
+    "studies": Part("Many runs", lambda of, tell: bench_studies.measure(*of.study, tell), bench_studies.lines),
+    "report": Part("The report", lambda of, tell: [*bench_report.measure(of.report, tell)], bench_report.lines),
+    "growth": Part("Growth", _growth, bench_growth.lines),
+    "direct": Part("Jobs a second in one process", _grid, bench_tables.direct_lines),
 }
+# fmt: on
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
