@@ -47,18 +47,27 @@ def point_at(
 def draw_all(
     figures: Figures, folder: Path, paper: str, pictures: Mapping[str, Callable[[Figures], Any]]
 ) -> list[Path]:
-    """Write all pictures of which there are runs; return their files. Needs matplotlib.
-
-    ``pictures`` is by the end of the file's name; one that has no runs gives None.
-    """
+    """Write all pictures that show a run, by the ends of their files' names; return the files. Needs matplotlib."""
     files = []
     for name, picture in pictures.items():
         figure = picture(figures)
-        if figure is not None:
+        if shows_runs(figure):
             files.append(folder / f"{paper}{name}.png")
             figure.savefig(files[-1], dpi=110)
-            pyplot().close(figure)
+        pyplot().close(figure)
     return files
+
+
+def shows_runs(figure: Any) -> bool:
+    """Tell whether there is a bar, a line or a dot that is neither published nor a level across the whole picture."""
+    return any(
+        axis.patches
+        or any(
+            line.get_color() != MARK and len(line.get_xdata()) and line.get_transform() == axis.transData
+            for line in axis.lines
+        )
+        for axis in figure.axes
+    )
 
 
 def whisker(point: Point) -> float:
@@ -76,12 +85,24 @@ def pyplot() -> Any:
     return plt
 
 
-def grid(rows: int, columns: int) -> tuple[Any, Sequence[Axes]]:
+def grid(
+    rows: int, columns: int, size: tuple[float, float] | None = None, sharey: str = "none"
+) -> tuple[Any, Sequence[Axes]]:
     """Return a figure and its axes, row by row."""
-    figure, axes = pyplot().subplots(rows, columns, figsize=(10.2, 3.6 * rows), layout="constrained", squeeze=False)
+    size = size or (10.2, 3.6 * rows)
+    figure, axes = pyplot().subplots(rows, columns, figsize=size, layout="constrained", squeeze=False, sharey=sharey)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
     return figure, [*axes.flat]
+
+
+def say(axis: Axes, *, x: str = "", y: str = "", title: str = "", level: float | None = None) -> None:
+    """Write what an axis shows, and draw a level across it."""
+    for text, write, size in ((x, axis.set_xlabel, 9), (y, axis.set_ylabel, 8), (title, axis.set_title, 9)):
+        if text:
+            write(text, fontsize=size)
+    if level is not None:
+        axis.axhline(level, color="#888888", linewidth=0.6)
 
 
 def error_line(axis: Axes, points: Sequence[tuple[float, Interval]], label: str, colour: str, style: str = "-") -> None:
@@ -140,4 +161,5 @@ def bars(
 def legend(figure: Any, axis: Axes, columns: int = 0) -> None:
     """Put the legend of ``axis`` below the whole figure, in so many columns; 0: in one row."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=columns or len(labels))
+    where = {"loc": "outside lower center", "ncols": columns or max(1, len(labels))}
+    figure.legend(handles, labels, fontsize=8, frameon=False, **where)

@@ -10,7 +10,7 @@ from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims import OF_CLASSES, SIX, cell_of, speed_up
 from scripts.papers.figures import Figures, Where
-from scripts.papers.pictures import Axes, Point, bars, draw_all, grid, legend, point_at, point_of, whisker
+from scripts.papers.pictures import Axes, Point, bars, draw_all, grid, legend, point_at, point_of, say, whisker
 
 COLOURS: Final = {
     ex.NLS: "#c44536",
@@ -47,46 +47,28 @@ def _stacked(axis: Axes, figures: Figures, cells: Mapping[str, Where], title: st
                 error_kw={"linewidth": 0.8, "ecolor": "#444444"},
             )
     axis.set_xticks(range(len(cells)), [*cells], fontsize=7, rotation=60)
-    axis.set_title(title, fontsize=9)
-
-
-def _any(figures: Figures, cells: Sequence[Where]) -> bool:
-    return any(figures.seeds(where) for where in cells)
+    say(axis, title=title)
 
 
 def _responses(figures: Figures) -> Any:
     """Draw figure 3: mean response at both loads."""
-    cells = {
-        workload: {
-            **{
-                f"{name} {at}": cell_of(workload, name, ex.MIXED, at)
-                for name in ex.DRIVEN
-                for at in ex.PLACEMENTS[::-1]
-            },
-            f"{ex.GANG} skip": cell_of(workload, ex.GANG),
-            f"{ex.GANG} strict": Where(workload, ex.cell(ex.GANG, "strict")),
-            f"{ex.BATCH} skip": Where(workload, ex.cell(ex.BATCH, ex.SKIP)),
-            f"{ex.BATCH} strict": Where(workload, ex.cell(ex.BATCH, "strict")),
-        }
-        for workload in (ex.HIGH, ex.LIGHT)
-    }
-    if not any(_any(figures, [*row.values()]) for row in cells.values()):
-        return None
     figure, axes = grid(1, 2)
-    for axis, (workload, gap) in zip(axes, ((ex.HIGH, 100), (ex.LIGHT, 250)), strict=True):
-        _stacked(axis, figures, cells[workload], f"mean response [s], gap {gap} s: execution (dark) and wait")
+    for axis, (work, gap) in zip(axes, ((ex.HIGH, 100), (ex.LIGHT, 250)), strict=True):
+        names = [(name, at) for name in ex.DRIVEN for at in ex.PLACEMENTS[::-1]]
+        cells = {f"{name} {at}": cell_of(work, name, ex.MIXED, at) for name, at in names}
+        for name in (ex.GANG, ex.BATCH):
+            cells |= {f"{name} {queue}": Where(work, ex.cell(name, queue)) for queue in (ex.SKIP, ex.STRICT)}
+        _stacked(axis, figures, cells, f"mean response [s], gap {gap} s: execution (dark) and wait")
     return figure
 
 
 def _few_jobs(figures: Figures) -> Any:
     """Draw figures 4 and 5: mean response of long jobs and by class."""
-    workloads = {ex.LONG: "BlockSolve95, sPPM, LU", **{ex.of_class(name): f"class {name}" for name in ex.CLASSES}}
-    names = (ex.BATCH, ex.GANG, ex.CC, ex.SB, ex.HYBRID)
-    if not _any(figures, [cell_of(workload, name) for workload in workloads for name in names]):
-        return None
+    works = {ex.LONG: "BlockSolve95, sPPM, LU", **{ex.of_class(name): f"class {name}" for name in ex.CLASSES}}
     figure, axes = grid(2, 2)
-    for axis, (workload, text) in zip(axes, workloads.items(), strict=True):
-        _stacked(axis, figures, {name: cell_of(workload, name) for name in names}, f"mean response [s], {text}")
+    for axis, (work, text) in zip(axes, works.items(), strict=True):
+        cells = {name: cell_of(work, name) for name in (ex.BATCH, ex.GANG, ex.CC, ex.SB, ex.HYBRID)}
+        _stacked(axis, figures, cells, f"mean response [s], {text}")
     return figure
 
 
@@ -94,15 +76,13 @@ def _copies(figures: Figures) -> Any:
     """Draw figure 6: three copies of a program over three times the time alone."""
     rows = {
         name: [point_at(figures, ex.STRETCH, cell_of(ex.copies(program), name)) for program in ex.PROGRAMS]
-        for name in (*ex.DRIVEN, ex.GANG)
+        for name in SIX
     }
-    if not any(each for row in rows.values() for each in row):
-        return None
-    figure, axes = grid(1, 1)
-    bars(axes[0], rows, COLOURS, published=False)
-    axes[0].axhline(1, color="#444444", linewidth=0.6)
-    _groups(axes[0], ex.PROGRAMS, "execution of three copies, class C, over three times that alone")
-    legend(figure, axes[0])
+    figure, (axis,) = grid(1, 1)
+    bars(axis, rows, COLOURS, published=False)
+    axis.axhline(1, color="#444444", linewidth=0.6)
+    _groups(axis, ex.PROGRAMS, "execution of three copies, class C, over three times that alone")
+    legend(figure, axis)
     return figure
 
 
@@ -110,16 +90,9 @@ def _memory(figures: Figures) -> Any:
     """Draw figure 7: responses with and without knowledge of memory; speed-ups of execution and wait."""
     names = [*SIX, ex.BATCH]
     responses = {
-        "not aware": [
-            point_at(figures, ex.RESPONSE, cell_of(ex.UNAWARE, name)) if name != ex.BATCH else None for name in names
-        ],
-        "aware": [
-            point_at(figures, ex.RESPONSE, cell_of(ex.AWARE, ex.BATCH) if name == ex.BATCH else cell_of(ex.AWARE, name))
-            for name in names
-        ],
+        text: [point_at(figures, ex.RESPONSE, cell_of(work, name)) for name in names]
+        for text, work in (("not aware", ex.UNAWARE), ("aware", ex.AWARE))
     }
-    if not any(each for row in responses.values() for each in row):
-        return None
     speeds = {
         text: [_speed(figures, key, name) for name in SIX]
         for key, text in ((ex.EXECUTION, "execution"), (ex.WAIT, "wait"))
@@ -147,17 +120,15 @@ def _energy(figures: Figures) -> Any:
         name: [point_at(figures, ex.ENERGY, cell_of(ex.of_class(kind), name), factor=ex.MJ) for kind in ex.CLASSES]
         for name in OF_CLASSES[::-1]
     }
+
+    def total(name: str, at: str) -> Point | None:
+        where = cell_of(ex.HIGH, name, ex.MIXED, at)
+        return point_at(figures, ex.ENERGY, where, printed.row_3(name, at).total_mj, ex.MJ)
+
     totals = {
-        at: [
-            point_at(figures, ex.ENERGY, cell_of(ex.HIGH, name, ex.MIXED, at), printed.row_3(name, at).total_mj, ex.MJ)
-            if at == ex.PACKED or name in ex.DRIVEN
-            else None
-            for name in ex.POLICIES
-        ]
+        at: [total(name, at) if at == ex.PACKED or name in ex.DRIVEN else None for name in ex.POLICIES]
         for at in ex.PLACEMENTS
     }
-    if not any(each for rows in (classes, totals) for row in rows.values() for each in row):
-        return None
     figure, axes = grid(1, 2)
     bars(axes[0], classes, COLOURS, published=False)
     _groups(axes[0], [f"class {name}" for name in ex.CLASSES], "total energy [MJ], 20 jobs")
@@ -176,19 +147,17 @@ def _sensitivity(figures: Figures) -> Any:
         for policy in ex.DRIVEN
     }
     there = [index for index in range(len(names)) if any(row[index] for row in rows.values())]
-    if not there:
-        return None
-    figure, axes = grid(1, 1)
-    bars(axes[0], {policy: [row[index] for index in there] for policy, row in rows.items()}, COLOURS, published=False)
-    _groups(axes[0], [names[index] or "as it is" for index in there], "work done on full nodes, alone = 1")
-    legend(figure, axes[0])
+    figure, (axis,) = grid(1, 1)
+    bars(axis, {policy: [row[index] for index in there] for policy, row in rows.items()}, COLOURS, published=False)
+    _groups(axis, [names[index] or "as it is" for index in there], "work done on full nodes, alone = 1")
+    legend(figure, axis)
     return figure
 
 
 def _groups(axis: Axes, names: Sequence[str], title: str) -> None:
     axis.set_xlim(-0.6, len(names) - 0.4)
     axis.set_xticks(range(len(names)), names, fontsize=7, rotation=60 if len(names) > len(ex.PROGRAMS) else 0)
-    axis.set_title(title, fontsize=9)
+    say(axis, title=title)
 
 
 # By the end of their file's name; each returns None where nothing has run.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,9 @@ from scripts.papers.glts import experiment as ex
 from scripts.papers.glts import published as printed
 from scripts.papers.glts.claims import COSCHEDULED, RESPONSES, where_of_block, where_of_slack
 from scripts.papers.glts.measures import TENTHS
-from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of
+from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of, say
+
+from cosched_emulator.statistics.intervals import Interval
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#009e73", "#8c564b", "#666666")  # of classes: medium, long, all
@@ -49,100 +52,64 @@ def _from_percentages(figures: Figures, name: str, scheduler: str) -> float | No
 def _responses(figures: Figures) -> Any:
     """Draw figure 6: relative responses by class and scheduler, and the same at W2."""
     names = (ex.SSP, *ex.SCHEDULERS)
-    panels = {
-        workload: {scheduler: [point(figures, name, workload, scheduler) for name in RESPONSES] for scheduler in names}
-        for workload in ex.AARR
-    }
-    if not any(bar for rows in panels.values() for row in rows.values() for bar in row):
-        return None
     figure, axes = grid(1, 2)
-    for axis, (workload, rows) in zip(axes, panels.items(), strict=True):
+    for axis, work in zip(axes, ex.AARR, strict=True):
+        rows = {scheduler: [point(figures, name, work, scheduler) for name in RESPONSES] for scheduler in names}
         bars(axis, rows, dict(zip(names, COLOURS, strict=True)))
         axis.set_xlim(-0.6, len(RESPONSES) - 0.4)
         axis.set_xticks(range(len(RESPONSES)), ["all, 600 s" if name == "all" else name for name in RESPONSES])
-        axis.set_ylabel(f"{workload}: mean relative response (RR)", fontsize=8)
+        say(axis, y=f"{work}: mean relative response (RR)")
     legend(figure, axes[0])
     return figure
+
+
+def _changes(figures: Figures, key: str, pairs: Iterable[tuple[float, Where, Where]]) -> list[tuple[float, Interval]]:
+    """Return the points of a line: changes of a column between two runs at some places; none if there is one alone."""
+    found = [(place, figures.change(key, where, base)) for place, where, base in pairs]
+    known = [(place, change) for place, change in found if change is not None]
+    return known if len(known) > 1 else []
 
 
 def _blocks(figures: Figures) -> Any:
     """Draw figure 8: relative responses by size of blocks, W2, against the same search with the usual size."""
-    found = {
-        name: {
-            scheduler: [
-                (size, change)
-                for size in ex.BLOCKS
-                if (change := figures.change(RESPONSES[name], *_of_block(size, scheduler))) is not None
-            ]
-            for scheduler in ex.IN_BLOCKS
-        }
-        for name in COSCHEDULED
-    }
-    if not any(len(line) > 1 for lines in found.values() for line in lines.values()):
-        return None
     figure, axes = grid(1, 2)
-    for axis, (name, lines) in zip(axes, found.items(), strict=True):
-        for rank, (scheduler, line) in enumerate(lines.items()):
-            moved = [(size + 0.4 * (rank - 1), item) for size, item in line]
-            error_line(axis, moved, scheduler, COLOURS[rank + 3])
+    for axis, name in zip(axes, COSCHEDULED, strict=True):
+        for rank, scheduler in enumerate(ex.IN_BLOCKS):
+            usual = where_of_block(ex.BLOCK, scheduler)
+            pairs = [(size + 0.4 * (rank - 1), where_of_block(size, scheduler), usual) for size in ex.BLOCKS]
+            error_line(axis, _changes(figures, RESPONSES[name], pairs), scheduler, COLOURS[rank + 3])
         axis.set_xticks(ex.BLOCKS)
-        axis.set_xlabel("size of blocks", fontsize=9)
-        axis.set_ylabel(f"W2: RR of {name} jobs against blocks of {ex.BLOCK} [%]", fontsize=8)
+        say(axis, x="size of blocks", y=f"W2: RR of {name} jobs against blocks of {ex.BLOCK} [%]")
     legend(figure, axes[0])
     return figure
 
 
-def _of_block(size: int, scheduler: str) -> tuple[Where, Where]:
-    return where_of_block(size, scheduler), where_of_block(ex.BLOCK, scheduler)
-
-
 def _slack(figures: Figures) -> Any:
     """Draw figure 9: relative responses by slack factor, W1, against the usual factor."""
-    found = {
-        name: [
-            (rank + 0.07 * (place - 1), change)
-            for rank, factor in enumerate(ex.SLACKS)
-            if (change := figures.change(key, where_of_slack(factor), where_of_slack(ex.SLACK))) is not None
-        ]
-        for place, (name, key) in enumerate(RESPONSES.items())
-    }
-    if not any(len(line) > 1 for line in found.values()):
-        return None
     figure, (axis,) = grid(1, 1)
-    for colour, (name, line) in zip(LINES, found.items(), strict=False):
-        error_line(axis, line, name, colour)
+    for place, (colour, (name, key)) in enumerate(zip(LINES, RESPONSES.items(), strict=True)):
+        usual = where_of_slack(ex.SLACK)
+        pairs = [(rank + 0.07 * (place - 1), where_of_slack(each), usual) for rank, each in enumerate(ex.SLACKS)]
+        error_line(axis, _changes(figures, key, pairs), name, colour)
     axis.set_xticks(range(len(ex.SLACKS)), ex.SLACKS)
-    axis.set_xlabel("slack factor", fontsize=9)
-    axis.set_ylabel(f"W1: RR of GLTS against slack factor {ex.SLACK} [%]", fontsize=8)
+    say(axis, x="slack factor", y=f"W1: RR of GLTS against slack factor {ex.SLACK} [%]")
     legend(figure, axis)
     return figure
 
 
 def _delay(figures: Figures) -> Any:
     """Draw how response / expected response is distributed over the jobs of all seeds."""
-    panels = {
-        workload: {name: share_within(figures, Where(workload, ex.GLTS), name) for name in COSCHEDULED}
-        for workload in ex.AARR
-    }
-    if not any(line for lines in panels.values() for line in lines.values()):
-        return None
     figure, axes = grid(1, 2)
-    for axis, (workload, lines) in zip(axes, panels.items(), strict=True):
-        for colour, (name, line) in zip(LINES, lines.items(), strict=False):
+    for axis, work in zip(axes, ex.AARR, strict=True):
+        for colour, name in zip(LINES, COSCHEDULED, strict=False):
+            line = share_within(figures, Where(work, ex.GLTS), name)
             if line:  # the last bin has no upper end
                 axis.plot([tenth / 10 for tenth in range(TENTHS)], [0.0, *line[:-1]], color=colour, label=name)
-        if workload == "W1":
-            axis.plot(
-                [printed.DELAY["p75"], printed.DELAY["p95"]],
-                [0.75, 0.95],
-                "D",
-                color=MARK,
-                markersize=4,
-                label="published",
-            )
+        if work == "W1":
+            places = [printed.DELAY["p75"], printed.DELAY["p95"]]
+            axis.plot(places, [0.75, 0.95], "D", color=MARK, markersize=4, label="published")
         axis.set_xlim(0, 2.5)
-        axis.set_xlabel("response / expected", fontsize=9)
-        axis.set_ylabel(f"{workload}, GLTS: share of jobs within it", fontsize=8)
+        say(axis, x="response / expected", y=f"{work}, GLTS: share of jobs within it")
     legend(figure, axes[0])
     return figure
 
@@ -157,20 +124,12 @@ def share_within(figures: Figures, where: Where, name: str) -> list[float]:
 
 def _load(figures: Figures) -> Any:
     """Draw how much lower GLTS's relative responses are than others', by load."""
-    if not any(figures.seeds(Where("W1", ex.SSP, f"gap-{gap}")) for gap in ex.GAPS):
-        return None
     figure, axes = grid(1, 2)
+    variants = {gap: ex.BASE if gap == ex.GAP else f"gap-{gap}" for gap in ex.GAPS}
     for axis, rival in zip(axes, (ex.SSP, "CST"), strict=True):
         for colour, (name, key) in zip(LINES, RESPONSES.items(), strict=False):
-            line = []
-            for gap in ex.GAPS:
-                variant = ex.BASE if gap == ex.GAP else f"gap-{gap}"
-                change = figures.change(key, Where("W1", ex.GLTS, variant), Where("W1", rival, variant))
-                if change is not None:
-                    line.append((1 / float(gap), change))
-            error_line(axis, line, name, colour)
-        axis.axhline(0, color="#888888", linewidth=0.6)
-        axis.set_xlabel("arrivals, relative to W1", fontsize=9)
-        axis.set_ylabel(f"W1: RR of GLTS against {rival} [%]", fontsize=8)
+            pairs = [(1 / float(gap), Where("W1", ex.GLTS, at), Where("W1", rival, at)) for gap, at in variants.items()]
+            error_line(axis, _changes(figures, key, pairs), name, colour)
+        say(axis, x="arrivals, relative to W1", y=f"W1: RR of GLTS against {rival} [%]", level=0)
     legend(figure, axes[0])
     return figure

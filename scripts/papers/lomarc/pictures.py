@@ -2,126 +2,87 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, RBR, RESPONSE
-from scripts.papers.pictures import POLICIES, Point, bars, legend, point_of, pyplot, whisker
-
-
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    pictures: Mapping[str, Sequence[Panel]] = {
-        "lomarc-response": [_workloads(figures, RESPONSE, "mean response [hours]", 1 / 3600)],
-        "lomarc-rbr": [_workloads(figures, RBR, "mean relative bounded response (RBR)", 1.0)],
-        "lomarc-efficiency": [
-            _workloads(figures, "node_utilisation", "utilisation [%]", 100.0),
-            _workloads(figures, EFFICIENCY, "utilisation efficiency [%]", 100.0),
-        ],
-        "lomarc-mixes": [
-            _mix(figures, mix, *figure)
-            for mix in ("M2", "M3")
-            for figure in ((RESPONSE, "mean response [hours]", 1 / 3600), (RBR, "mean RBR", 1.0))
-        ],
-    }
-    files = [_front(folder / "lomarc.png", figures)]
-    files += [_panels(folder / f"{name}.png", panels) for name, panels in pictures.items()]
-    return [file for file in files if file is not None]
-
-
-class Panel(NamedTuple):
-    """Groups of bars, one colour for each scheduler. A bar that is None has not run."""
-
-    title: str
-    groups: Sequence[str]
-    bars: Mapping[str, Sequence[Point | None]]  # by scheduler, in the order of the groups
+from scripts.papers.pictures import POLICIES, Point, bars, draw_all, grid, legend, point_at, say, whisker
 
 
 def absolute(figures: Figures, key: str, where: Where, factor: float) -> Point | None:
     """Return a figure as it is; the published one is PSS's of ours, changed by the published percentage."""
-    values = list(figures.values(key, where).values())
-    if not values:
-        return None
-    scaled = [value * factor for value in values]
     change = AGAINST_PSS.get(key, {}).get(where.workload, {}).get(where.policy)
-    base = list(figures.values(key, Where(where.workload, "PSS")).values())
-    if change is None or not base:
-        return point_of(scaled)
-    return point_of(scaled, statistics.fmean(base) * factor * (1 + change / 100))
+    base = [*figures.values(key, Where(where.workload, "PSS")).values()]
+    known = change is not None and base
+    published = statistics.fmean(base) * factor * (1 + (change or 0.0) / 100) if known else None
+    return point_at(figures, key, where, published, factor)
 
 
 # The front page's names of PSS and L-R.
 FRONT: Final = {"PSS": "each job has its nodes alone", "L-R": "two jobs may share a node"}
 
 
-def _front(file: Path, figures: Figures) -> Path | None:
+def _front(figures: Figures) -> Any:
     """Draw what sharing does to the mean response at three loads, without a name that a newcomer does not know."""
     rows = {
-        text: [absolute(figures, RESPONSE, Where(workload, name), 1 / 3600) for workload in ex.M1]
+        text: [point_at(figures, RESPONSE, Where(work, name), None, 1 / 3600) for work in ex.M1]
         for name, text in FRONT.items()
     }
-    if not all(point for row in rows.values() for point in row):
-        return None
-    loads = [figures.mean("offered_load", Where(workload, "PSS")) for workload in ex.M1]
-    changes = [figures.change(RESPONSE, Where(workload, "L-R"), Where(workload, "PSS")) for workload in ex.M1]
-    figure, axis = pyplot().subplots(figsize=(8.5, 3.2), layout="constrained")
-    plain = {text: [point and point._replace(published=None) for point in row] for text, row in rows.items()}
-    bars(axis, plain, {text: POLICIES[name] for name, text in FRONT.items()}, published=False)
-    for group, (point, change) in enumerate(zip(plain[FRONT["L-R"]], changes, strict=True)):
+    loads = [figures.mean("offered_load", Where(work, "PSS")) for work in ex.M1]
+    changes = [figures.change(RESPONSE, Where(work, "L-R"), Where(work, "PSS")) for work in ex.M1]
+    figure, (axis,) = grid(1, 1, (8.5, 3.2))
+    bars(axis, rows, {text: POLICIES[name] for name, text in FRONT.items()}, published=False)
+    for group, (point, change) in enumerate(zip(rows[FRONT["L-R"]], changes, strict=True)):
         if point is not None and change is not None:
             top = point.mean + whisker(point)
             axis.annotate(f"{change.mean:.0f} %", (group + 0.21, top), (0, 3), textcoords="offset points", ha="center")
-    axis.set_xticks(range(len(loads)), [f"load {load.mean:.2f}" for load in loads if load is not None])
-    axis.set_ylabel("from submission to end, mean [hours]", fontsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_xticks(range(len(loads)), [f"load {load.mean:.2f}" if load else "" for load in loads])
+    say(axis, y="from submission to end, mean [hours]")
     legend(figure, axis)
-    figure.savefig(file, dpi=110)
-    pyplot().close(figure)
-    return file
+    return figure
 
 
-def _workloads(figures: Figures, key: str, title: str, factor: float) -> Panel:
-    return _panel(title, tuple(ex.SCHEDULERS), ex.M1, lambda w, s: absolute(figures, key, Where(w, s), factor))
+Panel = tuple[str, str, Sequence[str], float]  # title, column, workloads, and what a value is multiplied by
 
 
-def _mix(figures: Figures, mix: str, key: str, title: str, factor: float) -> Panel:
-    return _panel(
-        f"{mix}: {title}",
-        tuple(ex.SCHEDULERS),
-        (f"W1 {mix}",),
-        lambda w, s: absolute(figures, key, Where(w, s), factor),
-    )
-
-
-def _panel(
-    title: str,
-    schedulers: Sequence[str],
-    groups: Sequence[str],
-    bar: Callable[[str, str], Point | None],
-) -> Panel:
-    return Panel(title, groups, {name: [bar(group, name) for group in groups] for name in schedulers})
-
-
-def _panels(file: Path, panels: Sequence[Panel]) -> Path | None:
-    """Draw panels, two in a row; None where no bar has run."""
-    if not any(bar for panel in panels for bars in panel.bars.values() for bar in bars):
-        return None
+def _absolute(figures: Figures, panels: Sequence[Panel]) -> Any:
     columns = min(2, len(panels))
-    rows = math.ceil(len(panels) / columns)
-    figure, axes = pyplot().subplots(
-        rows, columns, figsize=(10.2 if columns > 1 else 8.5, 3.4 * rows), layout="constrained", squeeze=False
-    )
-    for axis, panel in zip(axes.flat, panels, strict=True):
-        bars(axis, panel.bars, POLICIES)
-        axis.set_xticks(range(len(panel.groups)), panel.groups)
-        axis.set_ylabel(panel.title, fontsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    legend(figure, axes[0][0])
-    figure.savefig(file, dpi=110)
-    pyplot().close(figure)
-    return file
+    rows = len(panels) // columns
+    figure, axes = grid(rows, columns, (10.2 if columns > 1 else 8.5, 3.4 * rows))
+    for axis, (title, key, works, factor) in zip(axes, panels, strict=True):
+        cells = {name: [absolute(figures, key, Where(work, name), factor) for work in works] for name in ex.SCHEDULERS}
+        bars(axis, cells, POLICIES)
+        axis.set_xticks(range(len(works)), works)
+        say(axis, y=title)
+    legend(figure, axes[0])
+    return figure
+
+
+_MIXES: Final[Sequence[Panel]] = [
+    (f"{mix}: {title}", key, (f"W1 {mix}",), factor)
+    for mix in ("M2", "M3")
+    for title, key, factor in (("mean response [hours]", RESPONSE, 1 / 3600), ("mean RBR", RBR, 1.0))
+]
+PICTURES: Final[Mapping[str, Callable[[Figures], Any]]] = {
+    "": _front,
+    "-response": partial(_absolute, panels=[("mean response [hours]", RESPONSE, ex.M1, 1 / 3600)]),
+    "-rbr": partial(_absolute, panels=[("mean relative bounded response (RBR)", RBR, ex.M1, 1.0)]),
+    "-efficiency": partial(
+        _absolute,
+        panels=[
+            ("utilisation [%]", "node_utilisation", ex.M1, 100.0),
+            ("utilisation efficiency [%]", EFFICIENCY, ex.M1, 100.0),
+        ],
+    ),
+    "-mixes": partial(_absolute, panels=_MIXES),
+}
+
+
+def draw(figures: Figures, folder: Path) -> list[Path]:
+    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
+    return draw_all(figures, folder, "lomarc", PICTURES)

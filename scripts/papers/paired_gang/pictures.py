@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
-from scripts.papers.pictures import MARK, Axes, bars, draw_all, error_line, grid, legend, point_at
+from scripts.papers.pictures import MARK, Axes, Point, bars, draw_all, error_line, grid, legend, point_at, say
 
 from cosched_emulator.studies.study_result import Row
 
@@ -36,21 +36,17 @@ PANELS: Final[Mapping[str, str]] = {ex.RESPONSE: "mean response [s]", ex.BOUNDED
 
 def loads(figures: Figures) -> Any:
     """Draw figure 10: mean response and slowdown over load, and ratios to strict gang scheduling with the published ones."""
-    if not any(
-        figures.seeds(Where(ex.dynamic(program, load), name)) for program, name in CURVES.values() for load in ex.LOADS
-    ):
-        return None
     figure, axes = grid(2, 2)
     for axis, (key, title) in zip(axes, PANELS.items(), strict=False):
         for (label, (program, policy)), colour in zip(CURVES.items(), LINES, strict=True):
             points = [(load, figures.mean(key, Where(ex.dynamic(program, load), policy))) for load in ex.LOADS]
             error_line(axis, [(float(load), found) for load, found in points if found is not None], label, colour)
-        axis.set_ylabel(title, fontsize=8)
+        say(axis, y=title)
         axis.set_ylim(bottom=0)
     for axis, program in zip(axes[2:], (ex.HOMOGENEOUS, ex.HETEROGENEOUS), strict=True):
         _ratios(axis, figures, program)
     for each in axes:
-        each.set_xlabel("offered load", fontsize=9)
+        say(each, x="offered load")
     legend(figure, axes[0], 3)
     return figure
 
@@ -58,47 +54,33 @@ def loads(figures: Figures) -> Any:
 def _ratios(axis: Axes, figures: Figures, program: str) -> None:
     """Draw ratios of mean responses over load, those of homogeneous jobs with the published ones."""
     for (base, policy), colour in zip(RATIOS, LINES, strict=False):
-        found = [
-            (float(load), ratio)
-            for load in ex.LOADS
-            if (
-                ratio := figures.ratio(
-                    ex.RESPONSE, *(Where(ex.dynamic(program, load), name) for name in (base, policy))
-                )
-            )
-        ]
+        works = {float(load): ex.dynamic(program, load) for load in ex.LOADS}
+        ratios = {at: figures.ratio(ex.RESPONSE, Where(work, base), Where(work, policy)) for at, work in works.items()}
+        found = [(at, ratio) for at, ratio in ratios.items() if ratio is not None]
         error_line(axis, found, f"{base} / {policy}", colour)
     if program == ex.HOMOGENEOUS:
-        places = [float(load) for load in PUBLISHED]
-        axis.plot(
-            places, [*PUBLISHED.values()], "D", color=MARK, markersize=5, label=f"published, {ex.STRICT} / {ex.PAIRED}"
-        )
-    axis.axhline(1, color="#888888", linewidth=0.6)
-    axis.set_ylabel(f"{program}: ratio of mean responses", fontsize=8)
+        label = f"published, {ex.STRICT} / {ex.PAIRED}"
+        axis.plot([*map(float, PUBLISHED)], [*PUBLISHED.values()], "D", color=MARK, markersize=5, label=label)
+    say(axis, y=f"{program}: ratio of mean responses", level=1)
     axis.set_ylim(0, MOST_RATIO)
     axis.legend(fontsize=6, frameon=False)
 
 
 def jobs_by_load(figures: Figures) -> Any:
     """Draw figure 11: the number of jobs in the system over time, strict and paired, a panel for each load."""
-    lines = {
-        f"homogeneous, load {load}": {
-            name: Where(ex.dynamic(ex.HOMOGENEOUS, load), name) for name in (ex.BARE, ex.STRICT, ex.PAIRED)
-        }
-        for load in ex.LOADS
-    }
-    return _jobs(figures, lines, 2)
+    works = {f"homogeneous, load {load}": ex.dynamic(ex.HOMOGENEOUS, load) for load in ex.LOADS}
+    names = (ex.BARE, ex.STRICT, ex.PAIRED)
+    return _jobs(figures, {text: {name: Where(work, name) for name in names} for text, work in works.items()}, 2)
 
 
 def jobs_of_others(figures: Figures) -> Any:
     """Draw figures 12 and 14: the same of heterogeneous jobs and of jobs with the phases of QCRD."""
-    heavy = ex.LOADS[-1]
+    heavy, both = (
+        ex.LOADS[-1],
+        ((ex.HOMOGENEOUS, ex.PAIRED), (ex.HETEROGENEOUS, ex.PAIRED), (ex.HETEROGENEOUS, ex.NODE)),
+    )
     lines = {
-        f"load {heavy}": {
-            f"homogeneous, {ex.PAIRED}": Where(ex.dynamic(ex.HOMOGENEOUS, heavy), ex.PAIRED),
-            f"heterogeneous, {ex.PAIRED}": Where(ex.dynamic(ex.HETEROGENEOUS, heavy), ex.PAIRED),
-            f"heterogeneous, {ex.NODE}": Where(ex.dynamic(ex.HETEROGENEOUS, heavy), ex.NODE),
-        },
+        f"load {heavy}": {f"{program}, {name}": Where(ex.dynamic(program, heavy), name) for program, name in both},
         f"{ex.QCRD}, load 0.8": {
             name: Where(ex.dynamic(ex.QCRD, "0.8"), name) for name in (ex.STRICT, ex.PAIRED, ex.NODE)
         },
@@ -107,18 +89,14 @@ def jobs_of_others(figures: Figures) -> Any:
 
 
 def _jobs(figures: Figures, lines: Mapping[str, Mapping[str, Where]], rows: int) -> Any:
-    """Draw a panel for each group of runs; None where none has run."""
-    if not any(row_of(figures, where) for group in lines.values() for where in group.values()):
-        return None
+    """Draw a panel for each group of runs."""
     figure, axes = grid(rows, -(-len(lines) // rows))
     for axis, (title, group) in zip(axes, lines.items(), strict=False):
         for (label, where), colour in zip(group.items(), (LINES[1], LINES[0], LINES[2]), strict=False):
             row = row_of(figures, where)
             if row is not None:
                 axis.plot(row["jobs_curve_h"], row["jobs_curve"], color=colour, label=label, linewidth=0.9)
-        axis.set_title(title, fontsize=9)
-        axis.set_ylabel("jobs in the system", fontsize=8)
-        axis.set_xlabel("hours", fontsize=9)
+        say(axis, title=title, y="jobs in the system", x="hours")
         axis.set_ylim(bottom=0)
         if axis.lines:
             axis.legend(fontsize=7, frameon=False)
@@ -133,47 +111,32 @@ def row_of(figures: Figures, where: Where, seed: int = SEED) -> Row | None:
 
 def phases(figures: Figures) -> Any:
     """Draw figure 13: CPU shares of the jobs that run, and whether two of them do, over time; four copies of QCRD."""
-    run_s = ex.RUNS_S[0]
-    rows = {
-        f"{name}: {ex.copies(run_s)}": row_of(figures, Where(ex.copies(run_s), ex.PAIRED, variant))
-        for name, variant in PHASES.items()
-    }
+    work = ex.copies(ex.RUNS_S[0])
+    rows = {f"{name}: {work}": row_of(figures, Where(work, ex.PAIRED, variant)) for name, variant in PHASES.items()}
     there = {title: row for title, row in rows.items() if row is not None and row.get("phase_start_s")}
-    if not there:
-        return None
-    figure, axes = grid(len(there), 1)
-    for axis, (title, row) in zip(axes, there.items(), strict=True):
-        for key, label, colour in (
-            ("phase_row", "job of the row", LINES[2]),
-            ("phase_partner", "partner", LINES[1]),
-        ):
+    figure, axes = grid(max(1, len(there)), 1)
+    for axis, (title, row) in zip(axes, there.items(), strict=False):
+        shares = {"job of the row": (row["phase_row"], LINES[2]), "partner": (row["phase_partner"], LINES[1])}
+        for label, (column, colour) in shares.items():
             dots = [
-                (at, 100 * share) for at, share in zip(row["phase_start_s"], row[key], strict=True) if share is not None
+                (at, 100 * share) for at, share in zip(row["phase_start_s"], column, strict=True) if share is not None
             ]
-            axis.plot(
-                [at for at, _ in dots], [share for _, share in dots], ".", color=colour, markersize=2, label=label
-            )
+            axis.plot(*zip(*dots, strict=True), ".", color=colour, markersize=2, label=label)
         paired = [at for at, share in zip(row["phase_start_s"], row["phase_partner"], strict=True) if share is not None]
         axis.plot(paired, [-5] * len(paired), "|", color=MARK, markersize=4, label="two jobs together")
-        axis.set_title(title, fontsize=9)
-        axis.set_ylabel("CPU share of a job while it may run [%]", fontsize=8)
-        axis.set_xlabel("seconds", fontsize=9)
+        say(axis, title=title, y="CPU share of a job while it may run [%]", x="seconds")
     legend(figure, axes[0])
     return figure
 
 
 def scatter(figures: Figures) -> Any:
     """Draw figure 3: predicted against real CPU shares of heterogeneous jobs; dots at 100 % are new jobs."""
-    row = row_of(figures, Where(ex.dynamic(ex.HETEROGENEOUS, "0.8"), ex.PAIRED))
-    if row is None or not row.get("prediction_dots"):
-        return None
     figure, axes = grid(1, 2)
     for axis, program in zip(axes, (ex.HETEROGENEOUS, ex.QCRD), strict=True):
         found = row_of(figures, Where(ex.dynamic(program, "0.8"), ex.PAIRED))
         dots = found["prediction_dots"] if found and found.get("prediction_dots") else []
         axis.plot([100 * x for x, _ in dots], [100 * y for _, y in dots], ".", color=LINES[2], markersize=3)
-        axis.set_xlabel("predicted CPU share [%]", fontsize=9)
-        axis.set_title(f"{program}, load 0.8: real CPU share [%]", fontsize=9)
+        say(axis, x="predicted CPU share [%]", title=f"{program}, load 0.8: real CPU share [%]")
     return figure
 
 
@@ -188,35 +151,35 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
     return draw_all(figures, folder, "paired-gang", PICTURES)
 
 
+def _rates(axis: Axes, rows: Mapping[str, Sequence[Point | None]], colours: Mapping[str, str], title: str) -> None:
+    """Draw bars by mix, with a legend of their own."""
+    known = any(point is not None and point.published is not None for row in rows.values() for point in row)
+    bars(axis, rows, colours, published=known)
+    axis.legend(fontsize=7, frameon=False)
+    axis.set_xlim(-0.6, len(ex.MIXES) - 0.4)
+    axis.set_xticks(range(len(ex.MIXES)), [f"{io_jobs} I/O" for io_jobs in ex.MIXES])
+    say(axis, y=title)
+
+
 def _static(figures: Figures) -> Any:
     """Draw figure 7: barriers a second by mix, and how often each slot is chosen as partner; left best fit, right pre-designed."""
-    if not any(figures.seeds(Where(ex.mix(io_jobs), policy)) for io_jobs in ex.MIXES for policy in MATCHINGS):
-        return None
     figure, axes = grid(3, 2)
     for column, (policy, title) in enumerate(MATCHINGS.items()):
         for row, kind in enumerate(ex.KINDS):
-            axis = axes[2 * row + column]
             rows = {
                 name: [point_at(figures, ex.rate(kind), Where(ex.mix(n), name)) for n in ex.MIXES]
                 for name in (ex.STRICT, policy)
             }
-            bars(axis, rows, COLOURS, published=False)
-            axis.legend(fontsize=7, frameon=False)
-            _mixes(axis, f"{title}: barriers/s of {TITLES[kind]}")
-        axis = axes[4 + column]
+            _rates(axes[2 * row + column], rows, COLOURS, f"{title}: barriers/s of {TITLES[kind]}")
         theirs = BEST_FIT_COUNTS if policy == ex.BEST else {}
-        counts = {
-            f"slot {slot}": [
-                point_at(
-                    figures, f"chosen_{slot}", Where(ex.mix(n), policy), theirs[n][slot] if theirs else None, 100.0
-                )
-                for n in ex.MIXES
-            ]
-            for slot in ex.SLOTS
-        }
-        bars(axis, counts, dict(zip(counts, SHADES, strict=True)), published=bool(theirs))
-        axis.legend(fontsize=7, frameon=False)
-        _mixes(axis, f"{title}: slot chosen as partner [% of quanta]")
+        counts: dict[str, list[Point | None]] = {}
+        for slot in ex.SLOTS:
+            told = [theirs[n][slot] if theirs else None for n in ex.MIXES]
+            cells = [Where(ex.mix(n), policy) for n in ex.MIXES]
+            points = zip(cells, told, strict=True)
+            counts[f"slot {slot}"] = [point_at(figures, f"chosen_{slot}", *each, 100.0) for each in points]
+        shades = dict(zip(counts, SHADES, strict=True))
+        _rates(axes[4 + column], counts, shades, f"{title}: slot chosen as partner [% of quanta]")
     return figure
 
 
@@ -226,29 +189,16 @@ def _sensitivity(figures: Figures) -> Any:
         "nodes": {str(size): [ex.mix(n, size) for n in ex.MIXES] for size in ex.SIZES},
         "million null statements": {f"{grain:g}": [ex.mix(n, grain=grain) for n in ex.MIXES] for grain in ex.GRAINS},
     }
-    there = [
-        figures.seeds(Where(name, ex.PAIRED)) for rows in cells.values() for names in rows.values() for name in names
-    ]
-    if not any(there):
-        return None
     figure, axes = grid(2, 2)
     for row, (what, names) in enumerate(cells.items()):
         for column, kind in enumerate(ex.KINDS):
-            axis = axes[2 * row + column]
             lines = {
                 f"{label} {what}": [point_at(figures, ex.rate(kind), Where(name, ex.PAIRED)) for name in line]
                 for label, line in names.items()
             }
-            bars(axis, lines, dict(zip(lines, SHADES, strict=True)), published=False)
-            axis.legend(fontsize=7, frameon=False)
-            _mixes(axis, f"barriers/s of {TITLES[kind]}, {ex.PAIRED}")
+            shades = dict(zip(lines, SHADES, strict=True))
+            _rates(axes[2 * row + column], lines, shades, f"barriers/s of {TITLES[kind]}, {ex.PAIRED}")
     return figure
-
-
-def _mixes(axis: Axes, title: str) -> None:
-    axis.set_xlim(-0.6, len(ex.MIXES) - 0.4)
-    axis.set_xticks(range(len(ex.MIXES)), [f"{io_jobs} I/O" for io_jobs in ex.MIXES])
-    axis.set_ylabel(title, fontsize=8)
 
 
 # By the end of their file's name; each returns None where nothing has run.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.pictures import MARK, Axes, legend, pyplot
+from scripts.papers.pictures import MARK, Axes, draw_all, grid, legend, say
 from scripts.papers.rua.claims import THRESHOLDS
 from scripts.papers.rua.experiment import HARD, LOGS, MIXES, WORKLOADS
 from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
@@ -30,28 +30,18 @@ READINGS: Final = {
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write the pictures and return their files; that of the thresholds if some have run. Needs matplotlib."""
-    plt = pyplot()
-    found = WindowFigures(figures)
-    files = [_policies(plt, found, folder), _readings(plt, found, folder)]
-    if any(found.seeds(Where(workload, name)) for workload in HARD for name in THRESHOLDS):
-        files.append(_thresholds(plt, found, folder))
-    return files
+    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
+    pictures = {"": _policies, "-readings": _readings, "-thresholds": _thresholds}
+    return draw_all(WindowFigures(figures), folder, "rua", pictures)
 
 
-def _policies(plt: Any, found: Figures, folder: Path) -> Path:
-    figure, axes = plt.subplots(len(LOGS), len(FIGURES), figsize=(10, 5.2), layout="constrained", sharey="col")
+def _policies(found: Figures) -> Any:
+    figure, axes = grid(len(LOGS), len(FIGURES), (10, 5.2), "col")
     for row, log in enumerate(LOGS):
         for column, key in enumerate(FIGURES):
-            _panel(axes[row][column], found, key, log)
-    legend(figure, axes[0][0])
-    return _saved(plt, figure, folder / "rua.png")
-
-
-def _saved(plt: Any, figure: Any, file: Path) -> Path:
-    figure.savefig(file, dpi=110)
-    plt.close(figure)
-    return file
+            _panel(axes[row * len(FIGURES) + column], found, key, log)
+    legend(figure, axes[0])
+    return figure
 
 
 def _panel(axis: Axes, found: Figures, key: str, log: str) -> None:
@@ -63,13 +53,9 @@ def _panel(axis: Axes, found: Figures, key: str, log: str) -> None:
         base = means[SHOWN.index("FF")]
         places = [place + (offset - 1) * 0.27 for place in range(len(SHOWN))]
         axis.bar(places, [(mean or 0) / base if base else 0 for mean in means], 0.25, label=mix, color=colour)
-        label = "published" if not offset else None
-        _marks(axis, places, PUBLISHED[key].get(workload, ()), label)
-    axis.axhline(1, color="#888888", linewidth=0.6)
+        _marks(axis, places, PUBLISHED[key].get(workload, ()), "published" if not offset else None)
     axis.set_xticks(range(len(SHOWN)), SHOWN)
-    axis.set_title(log, fontsize=9)
-    axis.set_ylabel(f"{FIGURES[key]}, relative to FF", fontsize=8)
-    axis.spines[["top", "right"]].set_visible(False)
+    say(axis, y=f"{FIGURES[key]}, relative to FF", title=log, level=1)
 
 
 def _marks(axis: Axes, places: Sequence[float], published: Sequence[float | None], label: str | None) -> None:
@@ -80,9 +66,9 @@ def _marks(axis: Axes, places: Sequence[float], published: Sequence[float | None
         axis.plot(*zip(*marks, strict=True), "D", color=MARK, markersize=4, label=label)
 
 
-def _readings(plt: Any, found: Figures, folder: Path) -> Path:
+def _readings(found: Figures) -> Any:
     """Draw RUA / LC under the readings, with intervals: kills and penalised time, a group of points for each workload."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    figure, axes = grid(1, 2, (10, 3.6))
     for axis, key in zip(axes, (KILLED, PENALISED), strict=True):
         for offset, (text, (rua, lc, colour)) in enumerate(READINGS.items()):
             for place, workload in enumerate(WORKLOADS):
@@ -93,39 +79,32 @@ def _readings(plt: Any, found: Figures, folder: Path) -> Path:
                     axis.plot([at, at], [max(low, 0.02), high], color=colour, linewidth=1.4)
                     label = None if text in axis.get_legend_handles_labels()[1] else text
                     axis.plot(at, each.mean, "o", color=colour, markersize=5, label=label)
-        axis.axhline(1, color="#888888", linewidth=0.6)
         axis.set_yscale("log")
         axis.set_xticks(range(len(WORKLOADS)), [name.replace(" ", "\n") for name in WORKLOADS], fontsize=8)
-        axis.set_ylabel(f"{FIGURES[key]}: RUA / LC", fontsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    if axes[0].get_legend_handles_labels()[1]:
-        legend(figure, axes[0], 2)
-    return _saved(plt, figure, folder / "rua-readings.png")
+        say(axis, y=f"{FIGURES[key]}: RUA / LC", level=1)
+    legend(figure, axes[0], 2)
+    return figure
 
 
-def _thresholds(plt: Any, found: Figures, folder: Path) -> Path:
+def _thresholds(found: Figures) -> Any:
     """Draw the paper's figures 4 to 7: slowdown against kills and penalised time, a line over the thresholds for each workload."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    figure, axes = grid(1, 2, (10, 3.6))
     for axis, key in zip(axes, (KILLED, PENALISED), strict=True):
         for workload in HARD:
-            points = [
-                (cost.mean, slow.mean)
+            both = [
+                [found.ratio(column, Where(workload, name), Where(workload, "FF")) for column in (key, SLOWDOWN_P95)]
                 for name in THRESHOLDS
-                if (cost := found.ratio(key, Where(workload, name), Where(workload, "FF"))) is not None
-                and (slow := found.ratio(SLOWDOWN_P95, Where(workload, name), Where(workload, "FF"))) is not None
             ]
-            if points:
-                log, mix = workload.split()
-                colour, line = COLOURS[MIXES.index(mix)], "-" if log == next(iter(LOGS)) else "--"
-                axis.plot(
-                    *zip(*points, strict=True), f"o{line}", color=colour, markersize=4, linewidth=1, label=workload
-                )
-                for name, point in zip(THRESHOLDS, points, strict=False):
-                    axis.annotate(
-                        name.removeprefix("LCT="), point, fontsize=7, xytext=(3, 3), textcoords="offset points"
-                    )
+            points = [(cost.mean, slow.mean) for cost, slow in both if cost is not None and slow is not None]
+            if not points:
+                continue
+            log, mix = workload.split()
+            colour, line = COLOURS[MIXES.index(mix)], "-" if log == next(iter(LOGS)) else "--"
+            axis.plot(*zip(*points, strict=True), f"o{line}", color=colour, markersize=4, linewidth=1, label=workload)
+            for name, point in zip(THRESHOLDS, points, strict=False):
+                text = name.removeprefix("LCT=")
+                axis.annotate(text, point, fontsize=7, xytext=(3, 3), textcoords="offset points")
         axis.set_xlabel(f"{FIGURES[key]} / FF's", fontsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.set_ylabel("bounded slowdown, p95 / FF's", fontsize=8)
+        say(axis, y="bounded slowdown, p95 / FF's")
     legend(figure, axes[0])
-    return _saved(plt, figure, folder / "rua-thresholds.png")
+    return figure
