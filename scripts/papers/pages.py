@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from scripts.papers.claims import Claim, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Size
 from scripts.tables import table_head, table_row
 
 from cosched_emulator.statistics.intervals import Interval
 
-BASE: Final = "base"  # variant that changes nothing
 Columns = Mapping[str, tuple[str, float]]  # column of the study -> its heading, and what a value is multiplied by
 Section = Callable[[Figures], list[str]]
 

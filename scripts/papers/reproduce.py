@@ -72,7 +72,7 @@ def paper_of(name: str) -> Paper:
         usual=experiment.USUAL,
         logs=[*dict.fromkeys(log[0] for log in getattr(experiment, "LOGS", {}).values())],
         quick_logs=getattr(experiment, "QUICK_LOGS", True),
-        stages=getattr(experiment, "stages", None),
+        stages=lambda size: [product.stage for product in experiment.products(size)],
         report=report.report,
         draw=pictures.draw,
         derive=getattr(report, "derive", None),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
@@ -59,20 +59,41 @@ class Size(NamedTuple):
     quick: bool = False  # without the experiments of our own
 
 
+BASE: Final = "base"  # variant that changes nothing
+
+
+class Variant(NamedTuple):
+    """What a variant changes: sections of a scenario and settings of the policy; and which runs it has. Empty: all."""
+
+    text: str
+    scenario: Mapping[str, Mapping[str, Any]] = {}
+    settings: Sequence[str] = ()
+    workloads: Sequence[str] = ()
+    policies: Sequence[str] = ()
+    seeds: int = 0  # at most, where the variants of a paper differ in that
+    stage: str = ""
+    quick: bool = False  # part of a quick reproduction
+
+
 class Product(NamedTuple):
-    """Some of the runs of an experiment."""
+    """Some of the runs of an experiment; what is empty has all values of its axis."""
 
     stage: str
     workloads: Sequence[str]
     policies: Sequence[str]
-    seeds: Sequence[int]
-    variant: str = "base"
+    seeds: Sequence[int] = ()
+    variants: Sequence[str] = (BASE,)
+    beliefs: Sequence[str] = ()
 
     @property
     def table(self) -> dict[str, Any]:
         """Return it as a study takes it."""
-        parts = {"workloads": self.workloads, "policies": self.policies, "seeds": self.seeds}
-        return {"variants": [self.variant], **{name: [*part] for name, part in parts.items()}}
+        return {axis: [*part] for axis, part in self._asdict().items() if part and axis != "stage"}
+
+
+def tables_of(products: Iterable[Product]) -> list[dict[str, Any]]:
+    """Return the runs of an experiment as a study takes them."""
+    return [product.table for product in products]
 
 
 def policies_of(policies: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -80,10 +101,15 @@ def policies_of(policies: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [{"name": name, "policy": preset, "set": [*settings]} for name, (preset, settings, *_) in policies.items()]
 
 
-def variants_of(variants: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the axis of variants: nothing changed, then by name what has sections of a scenario and settings of the policy."""
+def variants_of(variants: Mapping[str, Variant]) -> list[dict[str, Any]]:
+    """Return the axis of variants."""
     changed = [{"name": name, **each.scenario, "set": each.settings} for name, each in variants.items()]
-    return [{"name": "base"}, *changed]
+    return [{"name": BASE}, *changed]
+
+
+def beliefs_of(beliefs: Mapping[str, tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the axis of beliefs: by name a text and what the scheduler knows."""
+    return [{"name": name, "belief": values} for name, (_, values) in beliefs.items()]
 
 
 class Paper(NamedTuple):
@@ -106,7 +132,7 @@ class Paper(NamedTuple):
     logs: Sequence[str] = ()  # files that the runs read
     quick_logs: bool = True  # whether those of ``--quick`` do
     derive: Callable[[Figures], None] | None = None  # adds figures to rows, of what is too long to be stored
-    stages: Callable[[Size], Sequence[str]] | None = None  # name of each product of the experiment, in order
+    stages: Callable[[Size], Sequence[str]] = lambda _: ()  # name of each product of the experiment, in order
 
 
 def reproduce(paper: Paper) -> None:
@@ -251,11 +277,8 @@ def _options(paper: Paper) -> argparse.Namespace:
         "--seeds", type=positive, help=f"draws of {paper.drawn} (default {paper.seeds}, quick {paper.quick_seeds})"
     )
     parser.add_argument("--workers", type=positive, default=paper.workers, help="runs at a time (default %(default)s)")
-    if paper.stages is None:
-        parser.set_defaults(stage=None)
-    else:
-        stage = "only the runs of these stages; again for more than one"
-        parser.add_argument("--stage", action="append", metavar="NAME", help=stage)
+    stage = "only the runs of these stages; again for more than one"
+    parser.add_argument("--stage", action="append", metavar="NAME", help=stage)
     parser.add_argument("--store", type=Path, help=f"folder of the study (default out/reproduce/{paper.name}[-quick])")
     parser.add_argument(
         "--jobs", type=positive, help=argparse.SUPPRESS
@@ -268,7 +291,7 @@ def _options(paper: Paper) -> argparse.Namespace:
 
 def _stages(paper: Paper, size: Size, wanted: Sequence[str] | None) -> Sequence[str]:
     """Return the stage of each product of the experiment, if some stages are wanted; SystemExit for one that does not exist."""
-    if not wanted or paper.stages is None:
+    if not wanted:
         return ()
     stages = paper.stages(size)
     for name in wanted:

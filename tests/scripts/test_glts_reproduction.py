@@ -17,7 +17,7 @@ from scripts.papers.glts.measures import TENTHS, Watch, delay_figures, figures, 
 from scripts.papers.glts.pictures import point, share_within
 from scripts.papers.glts.report import report
 from scripts.papers.lists import LISTS
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Size
 from tests.scripts.commands import reproduce
 
 import cosched_emulator
@@ -57,7 +57,7 @@ def runs() -> dict[str, Run]:
 
 
 def test_every_scheduler_tries_all_windows_but_one(cells: tuple[Cell, ...]) -> None:
-    base = [cell for cell in cells if cell.names["variants"] == ex.BASE and cell.names["beliefs"] == ex.EXACT]
+    base = [cell for cell in cells if cell.names["variants"] == BASE and cell.names["beliefs"] == ex.EXACT]
     for workload in ex.AARR:
         names = [cell.policy for cell in base if cell.names["workloads"] == workload and cell.names["seeds"] == "1"]
         assert names == [*ex.BASES, *(ex.PLAIN if workload == "W1" else ())]
@@ -90,15 +90,16 @@ def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
 
 def test_stages_run_in_order_seed_by_seed(cells: tuple[Cell, ...]) -> None:
     size = Size(50, 4)
-    found = [(ex.stages(size)[cell.stage], int(cell.names["seeds"])) for cell in cells]
+    stages = [product.stage for product in ex.products(size)]
+    found = [(stages[cell.stage], int(cell.names["seeds"])) for cell in cells]
     assert found == sorted(found, key=lambda each: ([*ex.STAGES].index(each[0]), each[1]))
     assert {stage for stage, _ in found} == {*ex.STAGES}
     for stage, seeds in ex.STAGES.items():
         first = 4 if stage == "more" else 1
         assert {seed for each, seed in found if each == stage} == {*range(first, min(seeds, 4) + 1)}
-    assert {cell.names["variants"] for cell in cells} == {ex.BASE, *ex.VARIANTS}
+    assert {cell.names["variants"] for cell in cells} == {BASE, *ex.VARIANTS}
     quick = cells_of(Size(50, 2, quick=True))
-    assert {cell.names["variants"] for cell in quick} == {ex.BASE, *ex.QUICK}
+    assert {cell.names["variants"] for cell in quick} == {BASE, *ex.QUICK}
     assert {cell.names["beliefs"] for cell in quick} == {ex.EXACT}
 
 
@@ -108,16 +109,16 @@ def test_all_that_the_page_asks_for_is_run(cells: tuple[Cell, ...]) -> None:
     }
 
     def there(where: Where) -> bool:
-        return (where.workload, where.policy, where.variant or ex.BASE, where.belief or ex.EXACT) in known
+        return (where.workload, where.policy, where.variant or BASE, where.belief or ex.EXACT) in known
 
     assert all(there(where_of_block(size, name)) for size in ex.BLOCKS for name in (ex.GLTS, "GLTS-FBO", "GLTS-NS"))
     assert all(there(where_of_slack(factor)) for factor in ex.SLACKS)
-    gaps = [ex.BASE if gap == "1.0" else f"gap-{gap}" for gap in ex.GAPS]
+    gaps = [BASE if gap == "1.0" else f"gap-{gap}" for gap in ex.GAPS]
     assert all(there(Where("W1", name, gap)) for gap in gaps for name in (ex.SSP, "CST"))
     for (workload, name, variant, belief), cell in known.items():
         base = ex.space_sharing(Where(workload, name, variant, belief))
         assert there(base)
-        same = known[base.workload, base.policy, base.variant or ex.BASE, base.belief or ex.EXACT]
+        same = known[base.workload, base.policy, base.variant or BASE, base.belief or ex.EXACT]
         assert same.scenario.workload == cell.scenario.workload
         assert same.scenario.preemption == cell.scenario.preemption
 
@@ -262,7 +263,7 @@ def figures_of(cells: tuple[Cell, ...], *schedulers: str, seeds: int = 3, base_o
     rows = [
         row_of(dict(zip(COLUMNS.values(), cell.names.values(), strict=True)))
         for cell in cells
-        if int(cell.names["seeds"]) <= seeds and (not base_only or cell.names["variants"] == ex.BASE)
+        if int(cell.names["seeds"]) <= seeds and (not base_only or cell.names["variants"] == BASE)
         if not schedulers or cell.policy in schedulers
     ]
     return Figures(series_of(rows), ex.USUAL)

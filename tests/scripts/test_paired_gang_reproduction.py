@@ -16,7 +16,7 @@ from scripts.papers.paired_gang.pictures import PICTURES
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.paired_gang.report import derive, later_column, report
 from scripts.papers.pictures import shows_runs
-from scripts.papers.study import Size, scenario_of
+from scripts.papers.study import BASE, Size, scenario_of
 from tests.scripts.commands import reproduce
 
 import cosched_emulator
@@ -51,11 +51,11 @@ def test_a_few_seeds_of_all_experiments_run_first(cells: tuple[Cell, ...]) -> No
     seeds = [int(cell.names["seeds"]) for cell in cells]
     assert set(seeds[: seeds.index(4)]) == {1, 2, 3}
     assert set(seeds[seeds.index(4) :]) == {4}
-    assert {cell.names["variants"] for cell in cells} == {ex.BASE, *ex.VARIANTS}
+    assert {cell.names["variants"] for cell in cells} == {BASE, *ex.VARIANTS}
     first = [cell.names["variants"] for cell in cells]
-    assert set(first[: first.index("printed")]) == {ex.BASE}
+    assert set(first[: first.index("printed")]) == {BASE}
     quick = cells_of(Size(50, 2, quick=True))
-    assert {cell.names["variants"] for cell in quick} == {ex.BASE, "printed"}
+    assert {cell.names["variants"] for cell in quick} == {BASE, "printed"}
     loads = {cell.scenario.workload.load for cell in quick if cell.scenario.workload.lublin}
     assert loads == {0.5, 0.95}
 
@@ -63,7 +63,7 @@ def test_a_few_seeds_of_all_experiments_run_first(cells: tuple[Cell, ...]) -> No
 def test_all_policies_get_the_same_jobs(cells: tuple[Cell, ...]) -> None:
     jobs: dict[tuple[str, str], set[Any]] = {}
     for cell in cells:
-        if cell.names["variants"] == ex.BASE:
+        if cell.names["variants"] == BASE:
             place = (cell.names["workloads"], cell.names["seeds"])
             jobs.setdefault(place, set()).add((cell.scenario.workload, cell.scenario.time_sharing, cell.scenario.seed))
     assert all(len(found) == 1 for found in jobs.values())

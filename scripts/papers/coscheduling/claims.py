@@ -31,6 +31,7 @@ from scripts.papers.rows import (
     row,
     values_of,
 )
+from scripts.papers.study import BASE
 from scripts.tables import NOTHING
 
 from cosched_emulator.scenario.time_sharing import TimeSharingSection
@@ -447,8 +448,8 @@ MEMORY_ROWS: Final = (
 
 _WORK = partial(row, work=ex.FULL)
 _EVERY_SETTING: Final = {
-    ex.BASE: "as it is",
-    **{name: item.text for name, item in ex.VARIANTS.items() if item.workload == ex.FULL},
+    BASE: "as it is",
+    **{name: item.text for name, item in ex.OF_FULL.items()},
 }
 
 
@@ -456,7 +457,7 @@ def _setting(variant: str, **_: Any) -> list[list[Any]]:
     """Return the policies with a setting changed; those that it does not concern keep theirs."""
     changed = ex.VARIANTS[variant].policies if variant in ex.VARIANTS else ex.DRIVEN
     return [
-        [cell(name, variant=variant if name in changed else ex.BASE) for name in names]
+        [cell(name, variant=variant if name in changed else BASE) for name in names]
         for names in (ex.SPINNING, ex.BLOCKING)
     ]
 

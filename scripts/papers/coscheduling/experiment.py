@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.study import Product, Size
+from scripts.papers.study import BASE, Product, Size, Variant, tables_of, variants_of
 
 from cosched_emulator.workload.nas import NODE_MB, TABLE_2
 
@@ -94,7 +94,6 @@ def fewer(jobs: int) -> str:
 
 # ---------------------------------------------------------------- variants
 
-BASE: Final = "base"
 SPINS_MS: Final = (0.1, 5.0, 20.0)  # beside 1
 SCANS_MS: Final = (10, 200)  # beside 50
 REFILLS_US: Final = (0, 1000, 2000)  # beside 300
@@ -104,39 +103,9 @@ GRAINS: Final = ("1/8", "1/3", "3")  # beside 1
 EPOCHS: Final = (3, 20)  # ticks, beside 6
 
 
-def spin(milliseconds: float) -> str:
-    """Return the name of a variant with another spin time of SB and CC."""
-    return f"spin {milliseconds:g} ms"
-
-
-def scan(milliseconds: int) -> str:
-    """Return the name of a variant with another scan interval of PB."""
-    return f"scan {milliseconds} ms"
-
-
-def refill(microseconds: int) -> str:
-    """Return the name of a variant with another cost of a switch."""
-    return f"refill {microseconds / 1000:g} ms"
-
-
 def boost(what: str) -> str:
     """Return the name of a variant with another boost of HYBRID."""
     return f"boost {what}"
-
-
-def jitter(share: float) -> str:
-    """Return the name of a variant with another noise of bursts."""
-    return f"noise {share:.2g}"
-
-
-def grain(times: str) -> str:
-    """Return the name of a variant with finer or coarser programs."""
-    return f"grain {times}"
-
-
-def epoch(ticks: int) -> str:
-    """Return the name of a variant with another time slice."""
-    return f"epochs of {ticks} ticks"
 
 
 NO_RENDEZVOUS: Final = "no rendezvous"
@@ -194,15 +163,6 @@ MILLISECOND_US: Final = 1000
 TICK_MS: Final = 10
 
 
-class Variant(NamedTuple):
-    """What a variant changes: sections of the scenario; and which runs it has."""
-
-    text: str
-    policies: Sequence[str]
-    scenario: Mapping[str, Mapping[str, Any]]
-    workload: str = FULL
-
-
 def _nodes(**changes: Any) -> Mapping[str, Mapping[str, Any]]:
     return {"time_sharing": changes}
 
@@ -211,31 +171,38 @@ def _policy(**parameters: Any) -> Mapping[str, Mapping[str, Any]]:
     return _nodes(coscheduling_parameters=parameters)
 
 
+def _full(text: str, policies: Sequence[str], scenario: Mapping[str, Mapping[str, Any]]) -> Variant:
+    return Variant(text, scenario, (), [FULL], policies)
+
+
 # fmt: off
 VARIANTS: Final[Mapping[str, Variant]] = {
-    **{spin(time): Variant(f"SB and CC spin for {time:g} ms instead of 1", (SB, CC), _policy(spin_us=round(time * 1000)))
+    **{f"spin {time:g} ms": _full(f"SB and CC spin for {time:g} ms instead of 1", (SB, CC), _policy(spin_us=round(time * 1000)))
         for time in SPINS_MS},
-    **{scan(time): Variant(f"PB looks every {time} ms instead of 50", (PB,), _policy(interval_us=time * MILLISECOND_US))
+    **{f"scan {time} ms": _full(f"PB looks every {time} ms instead of 50", (PB,), _policy(interval_us=time * MILLISECOND_US))
         for time in SCANS_MS},
-    **{boost(what): Variant(f"HYBRID boosts {where} instead of in collectives", (HYBRID,), _policy(boost=what))
+    **{boost(what): _full(f"HYBRID boosts {where} instead of in collectives", (HYBRID,), _policy(boost=what))
         for what, where in BOOSTS.items()},
-    IGNORE_COUNTERS: Variant("a boost of PB lasts when the process's counter is 0, as priorities of Solaris allow", (PB,),
+    IGNORE_COUNTERS: _full("a boost of PB lasts when the process's counter is 0, as priorities of Solaris allow", (PB,),
         _policy(ignore_counters=True)),
-    NO_RENDEZVOUS: Variant("messages of any size are sent at once", DRIVEN, _nodes(rendezvous_bytes=0)),
-    NO_DAEMONS: Variant("no daemons on the nodes", DRIVEN, _nodes(daemon_us=0)),
-    **{refill(time): Variant(f"a switch costs {time / 1000:g} ms instead of 0.3", DRIVEN, _nodes(refill_us=time))
+    NO_RENDEZVOUS: _full("messages of any size are sent at once", DRIVEN, _nodes(rendezvous_bytes=0)),
+    NO_DAEMONS: _full("no daemons on the nodes", DRIVEN, _nodes(daemon_us=0)),
+    **{f"refill {time / 1000:g} ms": _full(f"a switch costs {time / 1000:g} ms instead of 0.3", DRIVEN, _nodes(refill_us=time))
         for time in REFILLS_US},
-    **{jitter(share): Variant(f"bursts vary by up to {share:.0%} instead of 17 %", DRIVEN, {"workload": {"jitter": share}})
+    **{f"noise {share:.2g}": _full(f"bursts vary by up to {share:.0%} instead of 17 %", DRIVEN, {"workload": {"jitter": share}})
         for share in JITTERS},
-    **{grain(times): Variant(f"grain {times}: bursts and messages {times} times as large, and fewer or more", DRIVEN,
+    **{f"grain {times}": _full(f"grain {times}: bursts and messages {times} times as large, and fewer or more", DRIVEN,
         {"workload": {"grain": round(float(Fraction(times)), 9)}}) for times in GRAINS},
-    **{epoch(ticks): Variant(f"an epoch gives a process {ticks * TICK_MS} ms instead of 60", DRIVEN, _nodes(epoch_ticks=ticks))
-        for ticks in EPOCHS},
-    SPIN_WATTS: Variant(f"a spinning CPU takes {SPIN_W:g} W more than an idle one", DRIVEN, {"cluster": {"spin_w": SPIN_W}}, HIGH),
-    LONG_WINDOWS: Variant("nodes are simulated for up to 120 s after each change instead of 30", DRIVEN, _nodes(window_max_s=120.0),
-        HIGH),
+    **{f"epochs of {ticks} ticks": _full(f"an epoch gives a process {ticks * TICK_MS} ms instead of 60", DRIVEN,
+        _nodes(epoch_ticks=ticks)) for ticks in EPOCHS},
+    SPIN_WATTS: Variant(f"a spinning CPU takes {SPIN_W:g} W more than an idle one", {"cluster": {"spin_w": SPIN_W}}, (), [HIGH],
+        DRIVEN),
+    LONG_WINDOWS: Variant("nodes are simulated for up to 120 s after each change instead of 30", _nodes(window_max_s=120.0), (), [HIGH],
+        DRIVEN),
 }
 # fmt: on
+OF_FULL: Final = {name: each for name, each in VARIANTS.items() if FULL in each.workloads}
+OF_HIGH: Final = {name: each for name, each in VARIANTS.items() if HIGH in each.workloads}
 
 
 NODES: Final = 16
@@ -276,24 +243,16 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
             "time_sharing": {**TIME_SHARING, **({"window_max_s": QUICK_WINDOW_S} if size.quick else {})},
         },
         "workloads": [{"name": name, **sections} for name, sections in workloads(size).items()],
-        "variants": [
-            {"name": BASE},
-            *({"name": name, **variant.scenario} for name, variant in VARIANTS.items()),
-        ],
+        "variants": variants_of(VARIANTS),
         "policies": [*policies()],
         "seeds": f"1-{max(size.seeds, 1 if size.quick else FULL_SEEDS)}",
-        "runs": [product.table for product in products(size)],
+        "runs": tables_of(products(size)),
         "baseline": {
             "policy": cell(BATCH, STRICT),
-            "runs": [{"workloads": [HIGH], "variants": [BASE], "policies": COMPARED}],
+            "runs": [Product("harm", [HIGH], COMPARED).table],
         },
         "measures": ["scripts.papers.coscheduling.measures:figures"],
     }
-
-
-def stages(size: Size) -> list[str]:
-    """Return the stage of each product of the experiment, in order."""
-    return [product.stage for product in products(size)]
 
 
 # ---------------------------------------------------------------- nodes, workloads and policies
@@ -403,10 +362,9 @@ def _all(size: Size) -> Iterator[Product]:
     yield from _small(few)
     yield Product("X2", [LIGHT], [*SKIPPING, *OTHERS], few)
     yield Product("strict", [HIGH], STRICTS, few)
-    for name, variant in VARIANTS.items():
-        if variant.workload == FULL:
-            chosen = [cell(policy, SKIP) for policy in variant.policies]
-            yield Product("sensitivity", [FULL], chosen, range(1, SWEEP_SEEDS + 1), name)
+    for name, variant in OF_FULL.items():
+        chosen = [cell(policy, SKIP) for policy in variant.policies]
+        yield Product("sensitivity", [FULL], chosen, range(1, SWEEP_SEEDS + 1), [name])
     yield Product("full", [FULL], [cell(name, SKIP, SCATTERED) for name in DRIVEN], range(1, FULL_SEEDS + 1))
     yield from _own(few)
     if rest:
@@ -433,8 +391,7 @@ def _own(seeds: Sequence[int]) -> Iterator[Product]:
     yield Product("own", [fewer(jobs) for jobs in FEWER], main, seeds)
     yield Product("own", [AWARE_100], main, seeds)
     yield Product("own", [USELESS], [cell(BATCH, STRICT), cell(BATCH, EASY)], seeds)
-    for name, variant in VARIANTS.items():
-        if variant.workload == HIGH:
-            yield Product("own", [HIGH], [cell(policy, SKIP) for policy in variant.policies], seeds[:2], name)
+    for name, variant in OF_HIGH.items():
+        yield Product("own", [HIGH], [cell(policy, SKIP) for policy in variant.policies], seeds[:2], [name])
     wide = [cell(name, SKIP) for name in (HYBRID, SB, CC)]
     yield Product("own", [WIDE], [*wide, *OTHERS], seeds[:WIDE_SEEDS])

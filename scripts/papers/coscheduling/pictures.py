@@ -141,7 +141,7 @@ def _energy(figures: Figures) -> Any:
 
 def _sensitivity(figures: Figures) -> Any:
     """Draw the work done on full nodes, with one setting changed at a time."""
-    names = [None, *(name for name, variant in ex.VARIANTS.items() if variant.workload == ex.FULL)]
+    names = [None, *ex.OF_FULL]
     rows = {
         policy: [point_at(figures, ex.THROUGHPUT, Where(ex.FULL, ex.cell(policy, ex.SKIP), name)) for name in names]
         for policy in ex.DRIVEN

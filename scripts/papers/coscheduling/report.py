@@ -271,7 +271,7 @@ def sensitivity() -> Section:
         ]
         return (text,), cells
 
-    rows = [row(each.text, each.policies, name) for name, each in ex.VARIANTS.items() if each.workload == ex.FULL]
+    rows = [row(each.text, each.policies, name) for name, each in ex.OF_FULL.items()]
     text = "Work done on full nodes, alone = 1, packed; one setting is changed at a time."
     return table(("",), ex.DRIVEN, [Headed([row("as it is", ex.DRIVEN)], rows)], text)
 
@@ -282,8 +282,7 @@ def own_table(works: Sequence[str]) -> Section:
         ex.cell(ex.BATCH, queue) for queue in (ex.STRICT, ex.EASY)
     ]
     cells = [Where(work, name) for work in works for name in names]
-    of_high = {variant: item for variant, item in ex.VARIANTS.items() if item.workload == ex.HIGH}
-    cells += [cell_of(ex.HIGH, name, variant=variant) for variant, item in of_high.items() for name in item.policies]
+    cells += [cell_of(ex.HIGH, name, variant=variant) for variant, item in ex.OF_HIGH.items() for name in item.policies]
     texts = [f"- {work}: {ex.EXPERIMENTS[work]}." for work in works]
     return means_table({**MAIN, ex.ENERGY: ("energy [MJ]", ex.MJ)}, cells, [*texts, ""])
 

@@ -33,6 +33,7 @@ from scripts.papers.rows import (
     values_of,
 )
 from scripts.papers.saturation import GROWS
+from scripts.papers.study import BASE
 from scripts.tables import number, percent
 
 from cosched_emulator.statistics.intervals import difference_of
@@ -66,12 +67,12 @@ _at_w2 = partial(row, work=W2)
 
 def where_of_block(size: int, scheduler: str = ex.GLTS) -> Where:
     """Return the runs with blocks of so many jobs."""
-    return Where(W2, scheduler, ex.BASE if size == ex.BLOCK else f"block-{size}")
+    return Where(W2, scheduler, BASE if size == ex.BLOCK else f"block-{size}")
 
 
 def where_of_slack(factor: str) -> Where:
     """Return the runs with this slack factor; ``none``: no group is refused for fairness."""
-    return Where(W1, ex.GLTS, ex.BASE if factor == ex.SLACK else f"slack-{factor}")
+    return Where(W1, ex.GLTS, BASE if factor == ex.SLACK else f"slack-{factor}")
 
 
 def _around(value: float, half: float) -> Band:

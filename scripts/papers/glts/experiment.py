@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scripts.papers.figures import Where
-from scripts.papers.study import Size, variants_of
+from scripts.papers.study import BASE, Product, Size, Variant, beliefs_of, policies_of, tables_of, variants_of
 
 JOBS: Final = 10_000
 QUICK_JOBS: Final = 1_500
@@ -46,7 +46,6 @@ NONE: Final = "none"  # a slack factor that refuses nothing; responses are expec
 SLACKS: Final = ("1.0", "1.1", "1.25", "1.5", "2", "3", NONE)
 GAP: Final = "1.0"
 GAPS: Final = ("1.0", "0.95", "0.9", "0.85")
-BASE: Final = "base"
 ORIGINAL: Final = "original"
 BY_DELAY: Final = "by-delay"
 ABSOLUTE: Final = "absolute-gain"
@@ -59,60 +58,44 @@ BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 
 
-class Variant(NamedTuple):
-    """What a variant changes: scenario sections and settings of the policy; and which runs it has, in which stage."""
+BOTH: Final = tuple(AARR)
 
-    text: str
-    stage: str
-    policies: Sequence[str]
-    workloads: Sequence[str] = tuple(AARR)
-    settings: Sequence[str] = ()
-    scenario: Mapping[str, Mapping[str, Any]] = {}
 
-    @property
-    def has_own_ssp(self) -> bool:
-        """Tell whether space sharing runs otherwise, too."""
-        return bool(self.scenario)
+def _set(text: str, stage: str, policies: Sequence[str], *settings: str, works: Sequence[str] = BOTH) -> Variant:
+    return Variant(text, {}, settings, works, policies, stage=stage)
 
 
 # fmt: off
 ORDERS: Final[Mapping[str, Variant]] = {
-    BY_DELAY: Variant("of the running candidates of a block the least delayed come first, not those with most left (footnote 1)",
-        "orders", [GLTS], ["W1"], ("matching.sort_running=false",)),
-    ABSOLUTE: Variant("groups are ranked by the node time that they save, not by its share of what they hold (section 4.6)", "orders",
-        [GLTS], ["W1"], ("matching.absolute=true",)),
+    BY_DELAY: _set("of the running candidates of a block the least delayed come first, not those with most left (footnote 1)", "orders",
+        [GLTS], "matching.sort_running=false", works=["W1"]),
+    ABSOLUTE: _set("groups are ranked by the node time that they save, not by its share of what they hold (section 4.6)", "orders",
+        [GLTS], "matching.absolute=true", works=["W1"]),
 }
 READINGS: Final[Mapping[str, Variant]] = {
-    "low-waiting": Variant("a job gets a node for each process as soon as all pending jobs would fit so, whatever runs", "readings",
-        [GLTS], settings=("matching.low_load=waiting",)),
-    "low-none": Variant("no job gets a node for each process because the load is low", "readings", [GLTS],
-        settings=("matching.low_load=none",)),
-    "gain-0.9": Variant("a group has to gain 0.9 instead of 0.45", "readings", [GLTS], settings=("matching.min_gain=0.9",)),
-    "pairs-space": Variant("a pair has to gain more than its first job would alone on all cores, as a group does", "readings",
-        ["CST", "CSTWS"], settings=("matching.space=true",)),
-    "pairs-half": Variant(
-        'no job of a pair scheduler gets all cores of its nodes ("only coscheduling"), unless they run it no slower than one',
-        "readings",
-        ["CST", "CSTWS"],
-        ["W1"],
-        ("placement.max_slowdown=1",),
-    ),
-    OTHERS: Variant("the fairness rule protects other jobs, not those of the group (step 6)", "members", [GLTS],
-        settings=("fairness.members=false",)),
-    "resume-0": Variant("preemption costs nothing instead of 60 s a slice", "readings", [SSP, GLTS],
-        scenario={"preemption": {"resume_s": 0.0}}),
+    "low-waiting": _set("a job gets a node for each process as soon as all pending jobs would fit so, whatever runs", "readings",
+        [GLTS], "matching.low_load=waiting"),
+    "low-none": _set("no job gets a node for each process because the load is low", "readings", [GLTS], "matching.low_load=none"),
+    "gain-0.9": _set("a group has to gain 0.9 instead of 0.45", "readings", [GLTS], "matching.min_gain=0.9"),
+    "pairs-space": _set("a pair has to gain more than its first job would alone on all cores, as a group does", "readings",
+        ["CST", "CSTWS"], "matching.space=true"),
+    "pairs-half": _set('no job of a pair scheduler gets all cores of its nodes ("only coscheduling"), unless they run it no slower than'
+        " one", "readings", ["CST", "CSTWS"], "placement.max_slowdown=1", works=["W1"]),
+    OTHERS: _set("the fairness rule protects other jobs, not those of the group (step 6)", "members", [GLTS], "fairness.members=false"),
+    "resume-0": Variant("preemption costs nothing instead of 60 s a slice", {"preemption": {"resume_s": 0.0}}, (), BOTH, [SSP, GLTS],
+        stage="readings"),
 }
 VARIANTS: Final[Mapping[str, Variant]] = {
-    ORIGINAL: Variant("jobs as the model draws them, on nodes with one core", "space", [SSP], ["W1"],
-        scenario={"cluster": {"preset": "single"}, "workload": {"grow": False, "lublin_size": "nodes"}},),
-    **{f"slack-{factor}": Variant(f"slack factor {factor}", "slack", [GLTS], ["W1"],
-        (f"fairness.factor={1e6 if factor == NONE else factor}",)) for factor in SLACKS if factor != SLACK},
+    ORIGINAL: Variant("jobs as the model draws them, on nodes with one core",
+        {"cluster": {"preset": "single"}, "workload": {"grow": False, "lublin_size": "nodes"}}, (), ["W1"], [SSP], stage="space"),
+    **{f"slack-{factor}": _set(f"slack factor {factor}", "slack", [GLTS], f"fairness.factor={1e6 if factor == NONE else factor}",
+        works=["W1"]) for factor in SLACKS if factor != SLACK},
     **ORDERS,
-    **{f"block-{size}": Variant(f"blocks of {size} candidates", "blocks", IN_BLOCKS, ["W2"], (f"matching.block={size}",))
+    **{f"block-{size}": _set(f"blocks of {size} candidates", "blocks", IN_BLOCKS, f"matching.block={size}", works=["W2"])
         for size in BLOCKS if size != BLOCK},
     **READINGS,
-    **{f"gap-{factor}": Variant(f"gaps between arrivals x {factor}", "loads", [SSP, GLTS, "CST"], ["W1"],
-        scenario={"workload": {"gap_factor": float(factor)}}) for factor in GAPS if factor != GAP},
+    **{f"gap-{factor}": Variant(f"gaps between arrivals x {factor}", {"workload": {"gap_factor": float(factor)}}, (), ["W1"],
+        [SSP, GLTS, "CST"], stage="loads") for factor in GAPS if factor != GAP},
 }
 # fmt: on
 QUICK: Final = (ORIGINAL, "block-4", "block-12", "slack-1.0", f"slack-{NONE}", BY_DELAY)
@@ -150,70 +133,53 @@ def _scenario(jobs: int) -> dict[str, Any]:
 
 def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
     """Return the table of the study. A seed draws jobs, their own slowdowns and those of pairs."""
+    compared = [min(seed, size.seeds) for seed in HARM_SEEDS]
     return {
         "title": "G-LOMARC-TS on two workloads",
         "scenario": _scenario(size.jobs),
         "workloads": [{"name": name, "workload": {"aarr": aarr}} for name, aarr in AARR.items()],
-        "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
+        "beliefs": beliefs_of(BELIEFS),
         "variants": variants_of(VARIANTS),
-        "policies": [
-            {"name": SSP, "policy": "ssp"},
-            *({"name": name, "policy": preset} for name, preset in SCHEDULERS.items()),
-            {"name": ONE, "policy": "glts", "set": ["matching.fairness_tries=one"]},
-            *({"name": name, "policy": "ssp", "set": settings} for name, settings in PLAIN.items()),
-        ],
+        "policies": policies_of(
+            {
+                **{name: (preset, ()) for name, preset in {SSP: "ssp", **SCHEDULERS}.items()},
+                ONE: ("glts", ["matching.fairness_tries=one"]),
+                **{name: ("ssp", settings) for name, settings in PLAIN.items()},
+            }
+        ),
         "seeds": f"1-{size.seeds}",
-        "runs": [product for _, product in _products(size)],
+        "runs": tables_of(products(size)),
         "baseline": {
             "policy": SSP,
-            "runs": [
-                {
-                    "workloads": ["W1"],
-                    "policies": BASES,
-                    "variants": [BASE],
-                    "beliefs": [EXACT],
-                    "seeds": "-".join(str(min(seed, size.seeds)) for seed in HARM_SEEDS),
-                }
-            ],
+            "runs": [Product("harm", ["W1"], BASES, range(compared[0], compared[1] + 1), beliefs=[EXACT]).table],
         },
         "measures": ["scripts.papers.glts.measures:figures"],
     }
 
 
-def stages(size: Size) -> list[str]:
-    """Return the stage of each product."""
-    return [stage for stage, _ in _products(size)]
-
-
-def _products(size: Size) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the products with their stages, seed by seed in each."""
+def products(size: Size) -> Iterator[Product]:
+    """Yield the products, seed by seed in each stage."""
     for stage, count in STAGES.items():
         first = FEW + 1 if stage == "more" else 1
         for seed in range(first, min(count, size.seeds) + 1):
             for product in _of_stage(stage, size):
-                yield stage, {**product, "seeds": [seed]}
+                yield product._replace(seeds=[seed])
 
 
-def _of_stage(stage: str, size: Size) -> Iterator[dict[str, Any]]:
+def _of_stage(stage: str, size: Size) -> Iterator[Product]:
     """Yield the products of a stage, without seeds."""
-    base = {"variants": [BASE], "beliefs": [EXACT]}
     if stage in ("base", "more"):
-        yield {**base, "policies": BASES}
+        yield Product(stage, (), BASES, beliefs=[EXACT])
     elif stage == "space":
-        yield {**base, "policies": [*PLAIN], "workloads": ["W1"]}
+        yield Product(stage, ["W1"], [*PLAIN], beliefs=[EXACT])
     elif stage == "knowledge" and not size.quick:
-        yield {"variants": [BASE], "beliefs": [name for name in BELIEFS if name != EXACT], "policies": [SSP, GLTS]}
+        yield Product(stage, (), [SSP, GLTS], beliefs=[name for name in BELIEFS if name != EXACT])
     for name, variant in VARIANTS.items():
         if variant.stage == stage and (not size.quick or name in QUICK):
-            yield {
-                "variants": [name],
-                "beliefs": [EXACT],
-                "workloads": variant.workloads,
-                "policies": variant.policies,
-            }
+            yield Product(stage, variant.workloads, variant.policies, (), [name], [EXACT])
 
 
 def space_sharing(where: Where) -> Where:
     """Return the runs of SSP that some are held against: the same jobs on the same machine, under the same belief."""
-    own = where.variant is not None and where.variant in VARIANTS and VARIANTS[where.variant].has_own_ssp
+    own = where.variant is not None and where.variant in VARIANTS and bool(VARIANTS[where.variant].scenario)
     return Where(where.workload, SSP, where.variant if own else None, where.belief)

@@ -14,6 +14,7 @@ from scripts.papers.glts import published as printed
 from scripts.papers.glts.claims import COSCHEDULED, RESPONSES, where_of_block, where_of_slack
 from scripts.papers.glts.measures import TENTHS
 from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of, say
+from scripts.papers.study import BASE
 
 from cosched_emulator.statistics.intervals import Interval
 
@@ -125,7 +126,7 @@ def share_within(figures: Figures, where: Where, name: str) -> list[float]:
 def _load(figures: Figures) -> Any:
     """Draw how much lower GLTS's relative responses are than others', by load."""
     figure, axes = grid(1, 2)
-    variants = {gap: ex.BASE if gap == ex.GAP else f"gap-{gap}" for gap in ex.GAPS}
+    variants = {gap: BASE if gap == ex.GAP else f"gap-{gap}" for gap in ex.GAPS}
     for axis, rival in zip(axes, (ex.SSP, "CST"), strict=True):
         for colour, (name, key) in zip(LINES, RESPONSES.items(), strict=False):
             pairs = [(1 / float(gap), Where("W1", ex.GLTS, at), Where("W1", rival, at)) for gap, at in variants.items()]

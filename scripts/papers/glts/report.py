@@ -30,7 +30,7 @@ from scripts.papers.pages import (
     texts_of,
 )
 from scripts.papers.saturation import Queue, saturation
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Size
 from scripts.tables import number
 
 # Relative responses as columns of a table.
@@ -103,7 +103,7 @@ def _to(names: Sequence[str], base: str, title: str = "{}") -> list[Pair]:
 
 
 def _gap(rival: str, gap: str) -> Pair:
-    variant = ex.BASE if gap == ex.GAP else f"gap-{gap}"
+    variant = BASE if gap == ex.GAP else f"gap-{gap}"
     return (rival, gap), Where("W1", ex.GLTS, variant), Where("W1", rival, variant)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.guests.measures import SHARES
-from scripts.papers.lomarc.experiment import AARR, BASE, EXACT
-from scripts.papers.study import Size, policies_of
+from scripts.papers.lomarc.experiment import AARR, EXACT
+from scripts.papers.study import BASE, Product, Size, policies_of, tables_of
 from scripts.papers.symbiosis.experiment import SCENARIO, named_as_measured
 
 JOBS: Final = 8_000
@@ -77,6 +77,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
 
     A quick one reads neither logs nor tables of co-runs.
     """
+    few = _seeds(min(FEW, size.seeds))
     return {
         "title": "Guests beside a site's own scheduler",
         "scenario": dict(SCENARIO),
@@ -88,23 +89,13 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "variants": [{"name": BASE}],
         "policies": policies_of(POLICIES),
         "seeds": [*_seeds(size.seeds)],
-        "runs": [*_products(size)],
+        "runs": tables_of(products(size)),
         "baseline": {
             "policy": EASY,
             "shakes": SHAKES,
             "runs": [
-                {
-                    "workloads": [W2],
-                    "beliefs": [EXACT],
-                    "policies": [PSS, LOMARC, GUESTS, OUTLASTING],
-                    "seeds": [*_seeds(min(FEW, size.seeds))],
-                },
-                {
-                    "workloads": [W2],
-                    "beliefs": [*OPTED.values()],
-                    "policies": [GUESTS],
-                    "seeds": [*_seeds(min(FEW, size.seeds))],
-                },
+                Product("harm", [W2], [PSS, LOMARC, GUESTS, OUTLASTING], few, beliefs=[EXACT]).table,
+                Product("harm", [W2], [GUESTS], few, beliefs=[*OPTED.values()]).table,
             ],
         },
         "measures": ["scripts.papers.symbiosis.measures:figures", "scripts.papers.guests.measures:figures"],
@@ -132,37 +123,24 @@ def _seeds(count: int, first: int = 0) -> range:
     return range(FIRST_SEED + first, FIRST_SEED + count)
 
 
-def _products(size: Size) -> Iterator[dict[str, Any]]:
+def products(size: Size) -> Iterator[Product]:
     """Yield the products, the most wanted first: all with a few seeds, then W2 and the pairs with the rest, then the logs."""
     few = min(FEW, size.seeds)
-    seeds, rest = [*_seeds(few)], [*_seeds(size.seeds, few)]
     works = [] if size.quick else [*LOGS]
-    yield from _of_work([W2], seeds)
-    if works:
-        yield from _of_work(works, seeds)
-        yield from _of_pairs(seeds)
-    yield from _of_wrong(seeds)
-    if rest:
-        yield from _of_work([W2], rest)
-        if works:
-            yield from _of_pairs(rest)
-        yield from _of_wrong(rest)
-        if works:
-            yield from _of_work(works, rest)
+    for seeds, late in ((_seeds(few), False), (_seeds(size.seeds, few), True)):
+        if seeds:
+            yield from _of_work([W2], seeds)
+            if works and not late:
+                yield from _of_work(works, seeds)
+            if works:
+                yield from _of_work([NAS], seeds)
+                yield Product("pairs", [NAS], [GUESTS, LEARNED], seeds, beliefs=[UNKNOWN])
+            yield Product("wrong", [W2], [SMALL_BUDGET, SHORTEST], seeds, beliefs=[EXACT])
+            yield Product("wrong", [W2], [GUESTS, SMALL_BUDGET, ANY_PRICE, LOMARC], seeds, beliefs=WRONG)
+            if works and late:
+                yield from _of_work(works, seeds)
 
 
-def _of_work(workloads: Sequence[str], seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    where = {"workloads": [*workloads], "seeds": [*seeds]}
-    yield {**where, "beliefs": [EXACT], "policies": [*MAIN]}
-    yield {**where, "beliefs": [*OPTED.values()], "policies": [GUESTS]}
-
-
-def _of_pairs(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    yield from _of_work([NAS], seeds)
-    yield {"workloads": [NAS], "seeds": [*seeds], "beliefs": [UNKNOWN], "policies": [GUESTS, LEARNED]}
-
-
-def _of_wrong(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
-    where = {"workloads": [W2], "seeds": [*seeds]}
-    yield {**where, "beliefs": [EXACT], "policies": [SMALL_BUDGET, SHORTEST]}
-    yield {**where, "beliefs": [*WRONG], "policies": [GUESTS, SMALL_BUDGET, ANY_PRICE, LOMARC]}
+def _of_work(works: Sequence[str], seeds: Sequence[int]) -> Iterator[Product]:
+    yield Product("main", works, MAIN, seeds, beliefs=[EXACT])
+    yield Product("opted in", works, [GUESTS], seeds, beliefs=[*OPTED.values()])

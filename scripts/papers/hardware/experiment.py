@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from scripts.papers.hardware.co_runs import aris_file, marconi_file, speedups, sub_map
 from scripts.papers.hardware.published import TABLE_2
-from scripts.papers.study import Size, policies_of
+from scripts.papers.study import BASE, Product, Size, beliefs_of, policies_of, tables_of
 
 JOBS: Final = 500
 QUICK_JOBS: Final = 60
@@ -51,7 +51,6 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     CO_FCFS: ("co-execution", ("order=fcfs",), "the same in order of submission"),
 }
 # fmt: on
-BASE: Final = "base"
 CONTEXTS: Final[Mapping[str, str]] = {"ARIS": "2x5x2", "Marconi": "2x12x2"}
 EXACT: Final = "exact"
 BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
@@ -87,7 +86,7 @@ def experiment(size: Size, logs: Path | None = None) -> dict[str, Any]:
         "title": "Schedulers on measured co-runs",
         "scenario": {"workload": {"jobs": size.jobs, "gap_s": 0}, "truth": {"contention": "pairs"}},
         "workloads": [*_workloads(logs)],
-        "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
+        "beliefs": beliefs_of(BELIEFS),
         "variants": [
             {"name": BASE},
             *({"name": contexts(name), "cluster": {"preset": preset}} for name, preset in CONTEXTS.items()),
@@ -95,7 +94,7 @@ def experiment(size: Size, logs: Path | None = None) -> dict[str, Any]:
         ],
         "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
-        "runs": [*_products(size)],
+        "runs": tables_of(products(size)),
         "baseline": {"policy": EASY, "shakes": 0},
         "measures": ["scripts.papers.hardware.measures:figures"],
     }
@@ -120,28 +119,20 @@ def _workloads(logs: Path | None) -> Iterator[dict[str, Any]]:
         }
 
 
-def _products(size: Size) -> Iterator[dict[str, Any]]:
+def products(size: Size) -> Iterator[Product]:
     """Yield the products, the most wanted first."""
-    base = {"beliefs": [EXACT], "variants": [BASE]}
     first = [EASY, ELISE, CO_EXECUTION]
     mixed = [name for name in ARIS if name != "ARIS 256"]  # in the others the widest are the first
-    few = f"1-{min(FEW, size.seeds)}"
-    yield {**base, "policies": first}
-    yield {**base, "workloads": mixed, "policies": [EASY_WIDEST, CO_FCFS]}
-    yield {**base, "workloads": [*SHOWN], "policies": [SPREAD], "seeds": few}
+    few = range(1, min(FEW, size.seeds) + 1)
+    yield Product("base", (), first, beliefs=[EXACT])
+    yield Product("orders", mixed, [EASY_WIDEST, CO_FCFS], beliefs=[EXACT])
+    yield Product("others", SHOWN, [SPREAD], few, beliefs=[EXACT])
     if size.quick:
         return
-    yield {**base, "workloads": [*SHOWN], "policies": [GLTS]}
+    yield Product("others", SHOWN, [GLTS], beliefs=[EXACT])
     for machine in CONTEXTS:
         shown = [name for name in SHOWN if name.startswith(machine)]
-        yield {"beliefs": [EXACT], "variants": [contexts(machine)], "workloads": shown, "policies": [LOMARC]}
-    shuffles = [shuffle(k) for k in range(1, SHUFFLES + 1)]
-    yield {"beliefs": [EXACT], "variants": shuffles, "workloads": [*MARCONI], "policies": first, "seeds": [1]}
+        yield Product("others", shown, [LOMARC], (), [contexts(machine)], [EXACT])
+    yield Product("orders", MARCONI, first, [1], [*map(shuffle, range(1, SHUFFLES + 1))], [EXACT])
     others = [name for name in BELIEFS if name != EXACT]
-    yield {
-        "variants": [BASE],
-        "beliefs": others,
-        "workloads": [MIXED, "Marconi 1.12"],
-        "policies": [ELISE, CO_EXECUTION],
-        "seeds": few,
-    }
+    yield Product("knowledge", [MIXED, "Marconi 1.12"], [ELISE, CO_EXECUTION], few, beliefs=others)

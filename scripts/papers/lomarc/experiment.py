@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scripts.papers.figures import Where
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Product, Size, Variant, beliefs_of, tables_of, variants_of
 
 JOBS: Final = 8_000
 QUICK_JOBS: Final = 1_000
@@ -38,7 +38,6 @@ LOMARC: Final = ("L-FM", "L-U1", "L-U2", "L-R")
 TRACED: Final = ("L-U1", "L-U2", "L-R")  # those of table 5
 STANDARD: Final = {"cluster": {"preset": "lomarc-standard"}, "truth": {"cpu": "standard"}}  # CPUs of L-N
 
-BASE: Final = "base"
 FORM: Final = "printed"  # name of the base runs' form of the slowdown
 # What the slowdown of a pair is: with the time in which neither competes, or as printed; with c drawn for all pairs, or for those
 # of two cpu-bound jobs only.
@@ -63,25 +62,6 @@ BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 
 
-class Variant(NamedTuple):
-    """What a variant changes: scenario sections and settings of the policy; and which runs it has."""
-
-    text: str
-    scenario: Mapping[str, Mapping[str, Any]] = {}
-    settings: Sequence[str] = ()
-    workloads: Sequence[str] = M1
-    policies: Sequence[str] = tuple(SCHEDULERS)
-    seeds: int = FEW
-    own_pss: bool | None = None  # None: as `has_own_pss` finds
-
-    @property
-    def has_own_pss(self) -> bool:
-        """Tell whether space sharing runs otherwise, too: it has other jobs, or another order of them."""
-        if self.own_pss is not None:
-            return self.own_pss
-        return "workload" in self.scenario or any(setting.startswith("order") for setting in self.settings)
-
-
 _BOTH_ENDS: Final = ("PSS", "L-R")
 _THREE: Final = (*_BOTH_ENDS, "L-FM")
 # Gaps between arrivals, by which W1 under PSS lasts the published 10 weeks instead of 12, and the offered loads of W2 and W3 are to
@@ -104,7 +84,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     **{f"{ONE_RISES}, {name}": Variant("both", {"workload": {"gap_factor": LENGTHS[workload]}}, ("order=class-one-rises",),
         workloads=(workload,), policies=_BOTH_ENDS) for workload, name in PUBLISHED_LENGTH.items()},
     "largest fraction": Variant("what bounds a job is its largest fraction, not what was drawn for it",
-        {"workload": {"characteristics": "M1, largest"}}, policies=("L-R",), own_pss=False),
+        {"workload": {"characteristics": "M1, largest"}}, policies=("L-R",)),
     "no aging": Variant("jobs keep their class however long they wait", {}, ("order.age_s=1e9",), policies=_BOTH_ENDS),
     "future-all": Variant("L-R counts all expected arrivals", {}, ("matching.future=all",), ("W2 M1",), ("L-R",)),
     "future-none": Variant("L-R counts no expected arrivals", {}, ("matching.future=none",), ("W2 M1",), ("L-R",)),
@@ -123,9 +103,7 @@ USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
     """Return the table of the study. A seed draws arrivals, sizes, run times, characteristics and which pairs are compatible."""
-    policies = [
-        {"name": name, "policy": preset, **(STANDARD if name == "L-N" else {})} for name, preset in SCHEDULERS.items()
-    ]
+    forms = {name: Variant(text, {"truth": values}) for name, (text, values) in FORMS.items()}
     return {
         "title": "LOMARC on three workloads",
         "scenario": {
@@ -134,62 +112,50 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
             "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
         },
         "workloads": [{"name": name, "workload": values} for name, values in WORKLOADS.items()],
-        "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
-        "variants": [
-            {"name": BASE},
-            *({"name": name, "truth": values} for name, (_, values) in FORMS.items()),
-            *({"name": name, **variant.scenario, "set": variant.settings} for name, variant in VARIANTS.items()),
+        "beliefs": beliefs_of(BELIEFS),
+        "variants": variants_of({**forms, **VARIANTS}),
+        "policies": [
+            {"name": name, "policy": preset, **(STANDARD if name == "L-N" else {})}
+            for name, preset in SCHEDULERS.items()
         ],
-        "policies": policies,
         "seeds": f"1-{size.seeds}",
-        "runs": [*_products(size)],
+        "runs": tables_of(products(size)),
         "baseline": {
             "policy": "PSS",
-            "runs": [
-                {"workloads": M1, "variants": [BASE], "beliefs": [EXACT], "seeds": f"1-{min(HARMED, size.seeds)}"}
-            ],
+            "runs": [Product("harm", M1, (), _seeds(min(HARMED, size.seeds)), beliefs=[EXACT]).table],
         },
         "measures": ["scripts.papers.lomarc.measures:figures"],
     }
 
 
-def _products(size: Size) -> Iterator[dict[str, Any]]:
+def products(size: Size) -> Iterator[Product]:
     """Yield the products, the most wanted first: half of the seeds of everything, what explains them, then the other half."""
-    base = {"variants": [BASE], "beliefs": [EXACT]}
     mixes = [name for name in WORKLOADS if name not in M1]
-    half = min(HALF, size.seeds)
-    yield {**base, "workloads": M1, "seeds": f"1-{half}"}
-    yield {**base, "workloads": mixes, "seeds": f"1-{half}"}
+    half, few = min(HALF, size.seeds), _seeds(min(FEW, size.seeds))
+    for works in (M1, mixes):
+        yield Product("half", works, (), _seeds(half), beliefs=[EXACT])
     if not size.quick:
-        yield from _experiments(size)
+        for name, each in VARIANTS.items():
+            seeds = _seeds(min(each.seeds or FEW, size.seeds))
+            yield Product("variants", each.workloads or M1, each.policies, seeds, [name], [EXACT])
+        yield Product("knowledge", ["W2 M1"], ["L-R"], few, beliefs=[name for name in BELIEFS if name != EXACT])
+        yield Product("forms", ["W2 M1", "W3 M1"], ("L-N", "L-FM", "L-R"), few, [*FORMS], [EXACT])
     if size.seeds > half:
-        yield {**base, "workloads": M1, "seeds": f"{half + 1}-{size.seeds}"}
-        yield {**base, "workloads": mixes, "seeds": f"{half + 1}-{size.seeds}"}
+        for works in (M1, mixes):
+            yield Product("rest", works, (), _seeds(size.seeds, half), beliefs=[EXACT])
 
 
-def _experiments(size: Size) -> Iterator[dict[str, Any]]:
-    """Yield the products of the variants, the forms of the slowdown, and less knowledge."""
-    for name, variant in VARIANTS.items():
-        yield {
-            "variants": [name],
-            "beliefs": [EXACT],
-            "workloads": variant.workloads,
-            "policies": variant.policies,
-            "seeds": f"1-{min(variant.seeds, size.seeds)}",
-        }
-    seeds = f"1-{min(FEW, size.seeds)}"
-    others = [name for name in BELIEFS if name != EXACT]
-    yield {"variants": [BASE], "beliefs": others, "workloads": ["W2 M1"], "policies": ["L-R"], "seeds": seeds}
-    yield {
-        "variants": [*FORMS],
-        "beliefs": [EXACT],
-        "workloads": ["W2 M1", "W3 M1"],
-        "policies": ("L-N", "L-FM", "L-R"),
-        "seeds": seeds,
-    }
+def _seeds(last: int, before: int = 0) -> range:
+    return range(before + 1, last + 1)
 
 
 def space_sharing(where: Where) -> Where:
     """Return the runs of PSS that some are held against: the same jobs and order. How pairs get on is nothing to PSS."""
-    own = where.variant is not None and where.variant in VARIANTS and VARIANTS[where.variant].has_own_pss
+    variant = VARIANTS.get(where.variant or "")
+    # PSS runs otherwise, too, where other jobs come, or in another order.
+    own = variant is not None and ("gap_factor" in variant.scenario.get("workload", {}) or _reorders(variant))
     return Where(where.workload, "PSS", where.variant if own else None)
+
+
+def _reorders(variant: Variant) -> bool:
+    return any(setting.startswith("order") for setting in variant.settings)

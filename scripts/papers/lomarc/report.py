@@ -31,7 +31,7 @@ from scripts.papers.pages import (
     texts_of,
 )
 from scripts.papers.saturation import saturation
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Size
 from scripts.tables import NOTHING, number, percent
 
 from cosched_emulator.statistics.intervals import change_of
@@ -99,7 +99,7 @@ def _varied(names: Sequence[str], usual: str, works: Sequence[str], policies: Se
     for work in works:
         for policy in policies:
             theirs = [AGAINST_PSS[key].get(work, {}).get(policy) for key in COMPARED]
-            known = usual == ex.BASE and any(value is not None for value in theirs)
+            known = usual == BASE and any(value is not None for value in theirs)
             told: list[Row] = [(("published", work, policy), [*map(percent, theirs), NOTHING])] if known else []
             rows = [_row(name, Where(work, policy, name)) for name in names]
             groups.append(Headed([*told, _row(usual, Where(work, policy))], rows))
@@ -133,7 +133,7 @@ def _experiments() -> Section:
             [*texts_of(texts), "", told, ""],
         ),
         lines("Percent against PSS of the same jobs in the same order.", ""),
-        _varied([*ex.VARIANTS], ex.BASE, ex.M1, ("AC", *ex.LOMARC), ""),
+        _varied([*ex.VARIANTS], BASE, ex.M1, ("AC", *ex.LOMARC), ""),
     )
 
 

@@ -33,6 +33,7 @@ from scripts.papers.rows import (
     ratios_of,
     row,
 )
+from scripts.papers.study import BASE
 from scripts.tables import NOTHING, number
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, change_of
@@ -360,7 +361,7 @@ _ABOUT_1 = f"about +{printed.SHARP_CHANGE:g}"
 def lost(loss: str, *, sharp: bool) -> str:
     """Return the variant of the four copies in which sharing costs so much CPU time, with or without sharp changes."""
     if loss == "0 %" and not sharp:
-        return ex.BASE
+        return BASE
     return f"lost {loss}{', sharp change' if sharp else ''}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from scripts.papers.study import Size, policies_of, variants_of
+from scripts.papers.study import BASE, Product, Size, Variant, policies_of, tables_of, variants_of
 from scripts.processes import PROJECT
 
 from cosched_emulator.workload.atomic_file import new_text_file
@@ -22,7 +22,6 @@ BEST: Final = "best fit"
 BLIND: Final = "blind"
 BATCH: Final = "batch"
 
-BASE: Final = "base"
 MIXES: Final = (0, 1, 2, 3, 4)  # numbers of I/O jobs of four
 SIZE: Final = 8  # nodes of the static experiments
 SIZES: Final = (2, 4, 8, 12)
@@ -91,7 +90,6 @@ def few_jobs(load: str) -> str:
     return f"{HOMOGENEOUS} {load}, few jobs"
 
 
-Changes = Mapping[str, Mapping[str, Any]]
 HANGS_ON: Final = ("0.8", "0.95")  # loads at which experiments run
 RR: Final = "rr 2 ms"
 RR_DYNAMIC: Final = f"{RR}, dynamic"
@@ -110,17 +108,6 @@ STATIC: Final = tuple(mix(io_jobs) for io_jobs in MIXES)
 FINE_PAIRS: Final = tuple(fine_pair(grain) for grain in (1, 3, 10, 30))
 
 
-class Variant(NamedTuple):
-    """What a variant changes: scenario sections and settings of the policy; and which runs it has."""
-
-    text: str
-    workloads: Sequence[str]
-    policies: Sequence[str]
-    scenario: Mapping[str, Mapping[str, Any]] = {}
-    settings: Sequence[str] = ()
-    quick: bool = False  # part of a quick reproduction
-
-
 def _both(program: str) -> list[str]:
     return [dynamic(program, load) for load in HANGS_ON]
 
@@ -130,44 +117,38 @@ _HETEROGENEOUS: Final = _both(HETEROGENEOUS)
 _ALL: Final = (STRICT, PAIRED)
 
 
-def _nodes(**changes: Any) -> Changes:
-    return {"time_sharing": changes}
-
-
 def _set(text: str, workloads: Sequence[str], policies: Sequence[str], *settings: str) -> Variant:
-    return Variant(text, workloads, policies, settings=settings)
+    return Variant(text, {}, settings, workloads, policies)
+
+
+def _on(text: str, workloads: Sequence[str], policies: Sequence[str], **changes: Any) -> Variant:
+    return Variant(text, {"time_sharing": changes}, (), workloads, policies)
 
 
 def _jobs(text: str, workloads: Sequence[str], policies: Sequence[str], **changes: Any) -> Variant:
-    return Variant(text, workloads, policies, {"workload": changes})
+    return Variant(text, {"workload": changes}, (), workloads, policies)
 
 
 # Static mixes, on exact nodes.
 # fmt: off
 OF_MIXES: Final[Mapping[str, Variant]] = {
-    "printed": Variant("figure 4 as printed: the row at which its two ends meet is offered no matched partner",
-        [*STATIC, *_HOMOGENEOUS], [PAIRED], settings=["pairing=printed"], quick=True),
-    **{name: Variant(f"local scheduler {name}", [*STATIC, alone(COMPUTE), alone(IO), *FINE_PAIRS, copies(RUNS_S[0])],
-        [STRICT, BEST, PAIRED], _nodes(**changes)) for name, changes in LOCALS.items()},
-    SHORT_SLICE: Variant("local scheduler wake-first with slices of 10 ms instead of 200", [*STATIC, alone(IO)],
-        [STRICT, BEST, PAIRED], _nodes(slice_ms=10.0)),
-    "I/O logged": Variant("the CPU time that files cost is logged to the process", STATIC, [STRICT, BEST, PAIRED],
-        _nodes(io_logged=1.0)),
-    "exact ticks": Variant("CPU time is logged exactly", STATIC, [STRICT, BEST, PAIRED], _nodes(tick_ms=0.0)),
+    "printed": Variant("figure 4 as printed: the row at which its two ends meet is offered no matched partner", {},
+        ["pairing=printed"], [*STATIC, *_HOMOGENEOUS], [PAIRED], quick=True),
+    **{name: _on(f"local scheduler {name}", [*STATIC, alone(COMPUTE), alone(IO), *FINE_PAIRS, copies(RUNS_S[0])],
+        [STRICT, BEST, PAIRED], **changes) for name, changes in LOCALS.items()},
+    SHORT_SLICE: _on("local scheduler wake-first with slices of 10 ms instead of 200", [*STATIC, alone(IO)], [STRICT, BEST, PAIRED],
+        slice_ms=10.0),
+    "I/O logged": _on("the CPU time that files cost is logged to the process", STATIC, [STRICT, BEST, PAIRED], io_logged=1.0),
+    "exact ticks": _on("CPU time is logged exactly", STATIC, [STRICT, BEST, PAIRED], tick_ms=0.0),
 }
 # fmt: on
 # Dynamic workloads, on fluid nodes.
 # fmt: off
 OF_LOADS: Final[Mapping[str, Variant]] = {
-    RR_DYNAMIC: Variant(
-        "local scheduler rr with slices of 2 ms",
-        [
-            dynamic(HOMOGENEOUS, load) for load in (*LOADS, *ABOVE)
-        ],  # of others each pair of shares is measured: hours a run
-        _ALL,
-        _nodes(**LOCALS[RR]),
-    ),
-    f"{EPOCHS}, dynamic": Variant("local scheduler linux-epochs", _HOMOGENEOUS, _ALL, _nodes(**LOCALS[EPOCHS])),
+    # Of other jobs each pair of shares is measured: hours a run.
+    RR_DYNAMIC: _on("local scheduler rr with slices of 2 ms", [dynamic(HOMOGENEOUS, load) for load in (*LOADS, *ABOVE)], _ALL,
+        **LOCALS[RR]),
+    f"{EPOCHS}, dynamic": _on("local scheduler linux-epochs", _HOMOGENEOUS, _ALL, **LOCALS[EPOCHS]),
     "alternates off": _set("no alternates", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.alternates=off"),
     "alternates max": _set("alternates by the maximum rule, without the band", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED],
         "backfill.alternates=max"),
@@ -186,7 +167,7 @@ OF_LOADS: Final[Mapping[str, Variant]] = {
     "pad": _set("quanta that a new job has not had count as 100 %", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.pad=true"),
     **{f"margin {margin}": _set(f"margin of {margin} points instead of 1", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED],
         f"pairing.margin={margin}") for margin in (0, 5)},
-    "ticks 0": Variant("CPU time is logged exactly", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], _nodes(tick_ms=0.0)),
+    "ticks 0": _on("CPU time is logged exactly", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], tick_ms=0.0),
     **{f"jitter {share:g}": _jobs(f"bursts within {share:.0%} of their length instead of 10 %", _HOMOGENEOUS, _ALL, jitter=share)
         for share in (0.0, 0.2)},
     "no waiting": _jobs("jobs compute 99 % of their time", _HOMOGENEOUS, _ALL, cpu_share=0.99),
@@ -207,10 +188,10 @@ OF_PHASES: Final[Mapping[str, Variant]] = {
         f"lost {loss}{', sharp change' if sharp else ''}": Variant(
             f"switches between two jobs on a node cost about {loss} of the CPU"
             + (", sharp_change = any" if sharp else ""),
+            {"time_sharing": {"refill_us": cost}},
+            ["backfill.sharp_change=any"] if sharp else [],
             [copies(run_s) for run_s in RUNS_S],
             [PAIRED],
-            _nodes(refill_us=cost),
-            ["backfill.sharp_change=any"] if sharp else [],
         )
         for loss, cost in LOSSES_US.items()
         for sharp in (False, True)
@@ -218,7 +199,7 @@ OF_PHASES: Final[Mapping[str, Variant]] = {
     },
 }
 AS_IT_IS: Final[Mapping[str, Variant]] = {
-    EXACT: Variant("exact nodes instead of fluid ones", [few_jobs(HANGS_ON[0])], _ALL, _nodes(nodes="exact"))
+    EXACT: _on("exact nodes instead of fluid ones", [few_jobs(HANGS_ON[0])], _ALL, nodes="exact")
 }
 VARIANTS: Final[Mapping[str, Variant]] = {**OF_MIXES, **OF_LOADS, **OF_PHASES, **AS_IT_IS}
 
@@ -359,7 +340,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
         "variants": variants_of(VARIANTS),
         "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
-        "runs": [*_products(size)],
+        "runs": tables_of(products(size)),
         "measures": ["scripts.papers.paired_gang.measures:figures"],
     }
 
@@ -369,64 +350,51 @@ def _model(jobs: int, programs: str, load: str) -> dict[str, Any]:
     return {"lublin": jobs, "run_factor": 1 / FASTER, "load": float(load), "programs": programs}
 
 
-def _products(size: Size) -> Iterator[dict[str, Any]]:
+def products(size: Size) -> Iterator[Product]:
     """Yield the products, the most wanted first: a few seeds of the paper's experiments, of our own, then more seeds."""
     few = min(FEW, size.seeds)
-    seeds = [*range(1, few + 1)]
+    seeds, more = range(1, few + 1), range(few + 1, size.seeds + 1)
     yield from _paper(seeds, size)
     for name, variant in VARIANTS.items():
         if not size.quick or variant.quick:
-            yield _changed(name, variant, seeds, size)
+            works = [item for item in variant.workloads if not size.quick or item in STATIC]
+            yield Product("variants", works, variant.policies, seeds, [name])
     if not size.quick:
         yield from _above(seeds)
-        yield _base([few_jobs(PHASE_LOAD)], (STRICT, PAIRED), seeds)
-    if size.seeds > few:
-        more = [*range(few + 1, size.seeds + 1)]
+        yield Product("few jobs", [few_jobs(PHASE_LOAD)], (STRICT, PAIRED), seeds)
+    if more:
         yield from _paper(more, size)
         if not size.quick:  # these are claims, too
-            yield _changed(RR_DYNAMIC, VARIANTS[RR_DYNAMIC], more, size)
+            yield Product("variants", VARIANTS[RR_DYNAMIC].workloads, _ALL, more, [RR_DYNAMIC])
             yield from _above(more)
 
 
-def _changed(name: str, variant: Variant, seeds: Sequence[int], size: Size) -> dict[str, Any]:
-    """Return the runs of a variant."""
-    workloads = [item for item in variant.workloads if not size.quick or item in _quick_workloads()]
-    return {"variants": [name], "workloads": workloads, "policies": variant.policies, "seeds": seeds}
-
-
-def _above(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+def _above(seeds: Sequence[int]) -> Iterator[Product]:
     """Yield the runs above a load of 1."""
-    yield _base([dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), seeds)
-    yield _base([dynamic(HETEROGENEOUS, load) for load in ABOVE], (STRICT, PAIRED), seeds)
+    yield Product("above", [dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), seeds)
+    yield Product("above", [dynamic(HETEROGENEOUS, load) for load in ABOVE], (STRICT, PAIRED), seeds)
 
 
-def _paper(seeds: Sequence[int], size: Size) -> Iterator[dict[str, Any]]:
+def _paper(seeds: Sequence[int], size: Size) -> Iterator[Product]:
     """Yield the paper's experiments."""
     loads = (LOADS[0], LOADS[-1]) if size.quick else LOADS
-    yield _base([mix(io_jobs) for io_jobs in MIXES], MATCHINGS, seeds)
-    yield _base([alone(IO), alone(COMPUTE)], (STRICT,), seeds)
-    yield _base([dynamic(HOMOGENEOUS, load) for load in loads], MAIN, seeds)
-    yield _base([dynamic(HETEROGENEOUS, load) for load in loads], (STRICT, PAIRED, NODE), seeds)
+    homogeneous, heterogeneous = ([dynamic(kind, load) for load in loads] for kind in (HOMOGENEOUS, HETEROGENEOUS))
+    shapes = [dynamic(program, PHASE_LOAD) for program in (QCRD, QCRD_EVEN)]
+    sizes = [mix(io_jobs, other) for other in SIZES if other != SIZE for io_jobs in MIXES]
+    grains = [mix(io_jobs, grain=grain) for grain in GRAINS if grain != GRAIN for io_jobs in MIXES]
+    yield Product("mixes", STATIC, MATCHINGS, seeds)
+    yield Product("mixes", [alone(IO), alone(COMPUTE)], (STRICT,), seeds)
+    yield Product("loads", homogeneous, MAIN, seeds)
+    yield Product("loads", heterogeneous, (STRICT, PAIRED, NODE), seeds)
     if size.quick:
         return
-    yield _base([dynamic(program, PHASE_LOAD) for program in (QCRD, QCRD_EVEN)], MAIN, seeds)
-    yield _base([copies(run_s) for run_s in RUNS_S], (STRICT, PAIRED), seeds)
-    heterogeneous = [dynamic(HETEROGENEOUS, load) for load in loads]
-    yield _base([dynamic(HOMOGENEOUS, load) for load in loads], OTHERS, seeds)
-    yield _base(heterogeneous, (BARE, *OTHERS), seeds)
-    yield _base([dynamic(program, PHASE_LOAD) for program in (QCRD, QCRD_EVEN)], OTHERS, seeds)
-    yield _base([mix(io_jobs, iterations=PAPER) for io_jobs in MIXES], MATCHINGS, seeds)
-    yield _base([mix(io_jobs, other) for other in SIZES if other != SIZE for io_jobs in MIXES], (STRICT, PAIRED), seeds)
-    yield _base(
-        [mix(io_jobs, grain=grain) for grain in GRAINS if grain != GRAIN for io_jobs in MIXES], (STRICT, PAIRED), seeds
-    )
-    yield _base([longer(1), longer(2)], (BEST,), seeds)
-    yield _base(FINE_PAIRS, (STRICT, BEST, PAIRED), seeds)
-
-
-def _base(workloads: Sequence[str], policies: Sequence[str], seeds: Sequence[int]) -> dict[str, Any]:
-    return {"variants": [BASE], "workloads": workloads, "policies": policies, "seeds": seeds}
-
-
-def _quick_workloads() -> frozenset[str]:
-    return frozenset(mix(io_jobs) for io_jobs in MIXES)
+    yield Product("phases", shapes, MAIN, seeds)
+    yield Product("phases", [copies(run_s) for run_s in RUNS_S], (STRICT, PAIRED), seeds)
+    yield Product("others", homogeneous, OTHERS, seeds)
+    yield Product("others", heterogeneous, (BARE, *OTHERS), seeds)
+    yield Product("others", shapes, OTHERS, seeds)
+    yield Product("sizes", [mix(io_jobs, iterations=PAPER) for io_jobs in MIXES], MATCHINGS, seeds)
+    yield Product("sizes", sizes, (STRICT, PAIRED), seeds)
+    yield Product("sizes", grains, (STRICT, PAIRED), seeds)
+    yield Product("sizes", [longer(1), longer(2)], (BEST,), seeds)
+    yield Product("pairs", FINE_PAIRS, (STRICT, BEST, PAIRED), seeds)

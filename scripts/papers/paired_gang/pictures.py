@@ -11,6 +11,7 @@ from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
 from scripts.papers.pictures import MARK, Axes, Point, bars, draw_all, error_line, grid, legend, point_at, say
+from scripts.papers.study import BASE
 
 from cosched_emulator.studies.study_result import Row
 
@@ -26,7 +27,7 @@ CURVES: Final[Mapping[str, tuple[str, str]]] = {
 RATIOS: Final = ((ex.STRICT, ex.PAIRED), (ex.BARE, ex.PAIRED), (ex.STRICT, ex.NODE), (ex.STRICT, ex.BLIND))
 MOST_RATIO: Final = 10.0  # of the axis
 PHASES: Final = {
-    "as printed": ex.BASE,
+    "as printed": BASE,
     "with 2 % of the CPU lost": "lost 2 %",
     "sharp changes": "lost 0 %, sharp change",
 }

@@ -31,7 +31,7 @@ from scripts.papers.pages import (
 from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.claims import SECTIONS, claims, gain, kinds_of
 from scripts.papers.saturation import Queue, saturation
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Size
 from scripts.tables import NOTHING
 
 from cosched_emulator.studies.study_result import Row as RunRow
@@ -160,7 +160,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
 # ---------------------------------------------------------------- static mixes
 
 
-def rates(variant: str = ex.BASE) -> Section:
+def rates(variant: str = BASE) -> Section:
     """Return figure 7 as a table: rates, gains, and slots chosen as partner."""
     rows: list[Row] = []
     for io_jobs, policy in product(ex.MIXES, ex.MATCHINGS):
@@ -205,11 +205,11 @@ def logged() -> Section:
 def fine_pairs() -> Section:
     """Return the progress of two 45 % jobs together over that alone, by grain and local scheduler."""
     rows: list[Row] = []
-    for name, variant in product(ex.FINE_PAIRS, (ex.BASE, *ex.LOCALS)):
+    for name, variant in product(ex.FINE_PAIRS, (BASE, *ex.LOCALS)):
         paired, alone = Where(name, ex.BEST, variant), Where(name, ex.STRICT, variant)
         ratios: list[Cell] = [ratio(f"speed_{ex.COMPUTE}", paired, alone), aside(ratio("rate_total", paired, alone))]
         shares = (mean("share_compute_alone", alone, 100.0), mean("share_compute_paired", paired, 100.0))
-        local = "wake-first, 200 ms" if variant == ex.BASE else variant
+        local = "wake-first, 200 ms" if variant == BASE else variant
         rows.append(((name, local), [*ratios, *map(aside, shares)]))
     titles = [
         "progress while it may run, paired / alone",
@@ -291,16 +291,16 @@ def _against(where: Where, name: str) -> Cell:
 
 def phases() -> Section:
     """Return the runs of four copies of QCRD."""
-    names = (ex.BASE, *ex.LOCALS, *(name for name in ex.OF_PHASES if name.startswith("lost")))
+    names = (BASE, *ex.LOCALS, *(name for name in ex.OF_PHASES if name.startswith("lost")))
     cells = [Where(ex.copies(run_s), policy, name) for run_s in ex.RUNS_S for policy in BOTH for name in names]
-    texts = [f"- `{name}`: {ex.VARIANTS[name].text}." for name in names if name != ex.BASE]
+    texts = [f"- `{name}`: {ex.VARIANTS[name].text}." for name in names if name != BASE]
     return means_table(PHASES, cells, ["Hungry jobs log more than 40 % CPU each.", "", *texts, ""])
 
 
 def exact() -> Section:
     """Return dynamic runs on exact nodes beside those on fluid ones."""
     work = ex.few_jobs(ex.PHASE_LOAD)
-    cells = [Where(work, policy, name) for policy in BOTH for name in (ex.BASE, ex.EXACT)]
+    cells = [Where(work, policy, name) for policy in BOTH for name in (BASE, ex.EXACT)]
 
     def changes(figures: Figures) -> list[str]:
         found = {name: figures.change(ex.RESPONSE, Where(work, name), Where(work, name, ex.EXACT)) for name in BOTH}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.study import Product, Size, policies_of, variants_of
+from scripts.papers.study import BASE, Product, Size, Variant, policies_of, tables_of, variants_of
 
 JOBS: Final = 20_000  # the first half warms up, the second is measured
 QUICK_JOBS: Final = 2_000
@@ -42,17 +42,6 @@ POLICIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 MAIN: Final = ("FF", "LC", "RUA")
 LCT: Final = tuple(name for name in POLICIES if name.startswith("LCT"))
 FF_EXTENDS: Final = "FF extends"
-BASE: Final = "base"
-
-
-class Variant(NamedTuple):
-    """What a variant changes: scenario sections and settings of the policy; and which runs it has."""
-
-    text: str
-    scenario: Mapping[str, Mapping[str, Any]] = {}
-    settings: Sequence[str] = ()
-    workloads: Sequence[str] = MED
-    policies: Sequence[str] = MAIN
 
 
 def _demand(mbs: int) -> Mapping[str, Mapping[str, Any]]:
@@ -83,7 +72,7 @@ _DEMANDED: Final = (*MAIN, FF_EXTENDS)
 PRINTED_DEMAND: Final = "1677"  # of which Table 5's 11.8 % of FF, BLUE HIGH, follows
 DEMANDS: Final[Mapping[str, tuple[Variant, Sequence[int]]]] = {
     PRINTED_DEMAND: (Variant("1,677 MB/s", _demand(1677), (), WORKLOADS, _DEMANDED), WINDOWS),
-    "1700": (Variant("1,700 MB/s", _demand(1700), (), HARD), WINDOWS[:1]),
+    "1700": (Variant("1,700 MB/s", _demand(1700), (), HARD, MAIN), WINDOWS[:1]),
     "1800": (Variant("1,800 MB/s", _demand(1800), (), HARD, _DEMANDED), APART),
 }
 # What the paper leaves open beside that; the first window only.
@@ -92,9 +81,14 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         "CTC on 430 processors, as in the log's older editions",
         {"cluster": {"processors": 430}},
         workloads=["CTC MED", "CTC HIGH"],
+        policies=MAIN,
     ),
-    "paper": Variant("composition `paper`: every node progresses by itself", {"truth": {"composition": "paper"}}),
-    "uncapped": Variant("run times as logged, above the estimate too", {"workload": {"cap_runs": False}}),
+    "paper": Variant(
+        "composition `paper`: every node progresses by itself", {"truth": {"composition": "paper"}}, (), MED, MAIN
+    ),
+    "uncapped": Variant(
+        "run times as logged, above the estimate too", {"workload": {"cap_runs": False}}, (), MED, MAIN
+    ),
 }
 USUAL: Final = {"variant": BASE}
 
@@ -126,17 +120,10 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "variants": variants_of({**READINGS, **{name: variant for name, (variant, _) in DEMANDS.items()}, **VARIANTS}),
         "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
-        "runs": [product.table for product in products(size)],
+        "runs": tables_of(products(size)),
         "baseline": {
             "policy": "FF",
-            "runs": [
-                {
-                    "variants": [BASE],
-                    "policies": [*MAIN],
-                    "seeds": [min(2, size.seeds)],
-                    "workloads": [in_window(name, 1) for name in MED],
-                }
-            ],
+            "runs": [Product("harm", in_windows(MED, [1]), MAIN, [min(2, size.seeds)]).table],
         },
         "measures": ["scripts.papers.rua.measures:figures"],
     }
@@ -157,11 +144,6 @@ def windows_of(figures: Figures, demand: str) -> list[int]:
     ]
 
 
-def stages(size: Size) -> list[str]:
-    """Return the stage of each product of the experiment, in order."""
-    return [product.stage for product in products(size)]
-
-
 def products(size: Size) -> Iterator[Product]:
     """Yield the products, the ones that decide most first."""
     if size.quick:
@@ -180,10 +162,10 @@ def products(size: Size) -> Iterator[Product]:
         for some in (HARD, low):
             wanted = [workload for workload in variant.workloads if workload in some]
             for window in demanded if wanted else ():
-                yield Product(f"demand {name}", in_windows(wanted, [window]), variant.policies, [1], name)
+                yield Product(f"demand {name}", in_windows(wanted, [window]), variant.policies, [1], [name])
     for name, variant in VARIANTS.items():
         first = in_windows(variant.workloads, WINDOWS[:1])
-        yield Product(f"experiment {name}", first, variant.policies, [1], name)
+        yield Product(f"experiment {name}", first, variant.policies, [1], [name])
 
 
 def in_windows(workloads: Sequence[str], windows: Sequence[int]) -> list[str]:
@@ -195,6 +177,6 @@ def _seed_1(workloads: Sequence[str]) -> Iterator[Product]:
     """Yield what one seed is enough for: windows of a log differ more than seeds do."""
     yield Product("main", workloads, MAIN, [1])
     for name, variant in READINGS.items():
-        yield Product(name, workloads, variant.policies, [1], name)
+        yield Product(name, workloads, variant.policies, [1], [name])
     yield Product("FF extends", workloads, [FF_EXTENDS], [1])
     yield Product("thresholds", workloads, LCT, [1])

@@ -30,7 +30,7 @@ from scripts.papers.pages import (
 )
 from scripts.papers.rua import experiment as ex
 from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, BOTH, NAMES, READINGS, RULES, claims, like, of_demand
-from scripts.papers.rua.experiment import BASE, LCT, MAIN, POLICIES, WORKLOADS
+from scripts.papers.rua.experiment import LCT, MAIN, POLICIES, WORKLOADS
 from scripts.papers.rua.published import (
     KILLED,
     PENALISED,
@@ -45,7 +45,7 @@ from scripts.papers.rua.published import (
 )
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Size
 from scripts.tables import NOTHING, number
 
 TITLES: Final = {

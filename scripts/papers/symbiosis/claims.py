@@ -8,8 +8,8 @@ from typing import Any, Final
 from scripts.papers.claims import Claim
 from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, at_most
-from scripts.papers.pages import BASE
 from scripts.papers.rows import Found, Row, Table, cell, mean, ratio
+from scripts.papers.study import BASE
 from scripts.papers.symbiosis import experiment as ex
 
 from cosched_emulator.statistics.intervals import difference_of

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from scripts.papers.glts.experiment import scenario_of as glts_scenario
 from scripts.papers.hardware.co_runs import all_measured, aris_file
-from scripts.papers.lomarc.experiment import AARR, BASE, EXACT, FORMS
+from scripts.papers.lomarc.experiment import AARR, EXACT, FORMS
 from scripts.papers.lomarc.experiment import BELIEFS as OF_LOMARC
 from scripts.papers.rua.experiment import in_window
-from scripts.papers.study import Size, policies_of
+from scripts.papers.study import BASE, Product, Size, beliefs_of, policies_of, tables_of
 
 from cosched_hwmodel.measured.co_run_table import read_table
 
@@ -114,6 +114,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
 
     A quick one reads neither logs nor tables of co-runs.
     """
+    harmed = _seeds(min(HARMED, size.seeds))
     return {
         "title": "Symbiosis against fair baselines",
         "scenario": dict(SCENARIO),
@@ -123,39 +124,25 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name]}} for name in MODELS),
             *([] if size.quick else _windows(size, logs)),
         ],
-        "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
-        "variants": [{"name": BASE}, {"name": WHOLE, "truth": dict(FORMS[WHOLE][1])}, *_prices()],
+        "beliefs": beliefs_of(BELIEFS),
+        "variants": [
+            {"name": BASE},
+            {"name": WHOLE, "truth": dict(FORMS[WHOLE][1])},
+            *({"name": name, "preemption": dict(costs)} for name, costs in PRICES.items()),
+        ],
         "policies": policies_of(POLICIES),
         "seeds": [*_seeds(size.seeds)],
-        "runs": [*_products(size)],
+        "runs": tables_of(products(size)),
         "baseline": {
             "policy": EASY,
             "runs": [
-                {
-                    "workloads": [*MODELS],
-                    "variants": [BASE],
-                    "beliefs": [EXACT],
-                    "policies": [EASY_SHORTEST, "L-R", U1_SHORTEST, SYMBIOSIS],
-                    "seeds": [*_seeds(min(HARMED, size.seeds))],
-                },
-                *(
-                    {
-                        "workloads": ["W2"],
-                        "variants": [variant],
-                        "beliefs": [EXACT],
-                        "policies": [policy],
-                        "seeds": [*_seeds(min(HARMED, size.seeds))],
-                    }
-                    for policy, variant in ((LEDGER, BASE), (EXPRESS, HARMED_AT))
-                ),
+                Product("harm", MODELS, [EASY_SHORTEST, "L-R", U1_SHORTEST, SYMBIOSIS], harmed, beliefs=[EXACT]).table,
+                Product("harm", ["W2"], [LEDGER], harmed, beliefs=[EXACT]).table,
+                Product("harm", ["W2"], [EXPRESS], harmed, [HARMED_AT], [EXACT]).table,
             ],
         },
         "measures": ["scripts.papers.symbiosis.measures:figures"],
     }
-
-
-def _prices() -> list[dict[str, Any]]:
-    return [{"name": name, "preemption": dict(costs)} for name, costs in PRICES.items()]
 
 
 def _without_seed(scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,30 +179,24 @@ def _windows(size: Size, logs: Path) -> Iterator[dict[str, Any]]:
             yield {"name": in_window(log, window), "cluster": {"nodes": nodes}, "workload": workload}
 
 
-def _products(size: Size) -> Iterator[dict[str, Any]]:
+def products(size: Size) -> Iterator[Product]:
     """Yield the products, the most wanted first."""
-    base = {"variants": [BASE], "beliefs": [EXACT]}
-    seeds, few = [*_seeds(size.seeds)], [*_seeds(min(FEW, size.seeds))]
-    yield {**base, "workloads": ["W2"], "policies": [*MAIN], "seeds": seeds}
+    seeds, few = _seeds(size.seeds), _seeds(min(FEW, size.seeds))
+    yield Product("main", ["W2"], MAIN, seeds, beliefs=[EXACT])
     if size.quick:
         return
-    windows = [in_window(log, window) for log in LOGS for window in range(1, WINDOWS + 1)]
-    yield {**base, "workloads": windows, "policies": [*MAIN], "seeds": few[:1]}
-    yield {**base, "workloads": ["W1", "W3"], "policies": [*MAIN], "seeds": seeds}
-    yield {**base, "workloads": ["W2"], "policies": [*ABLATED], "seeds": few}
-    unshared = {"policies": [U1_SHORTEST, SYMBIOSIS], "workloads": ["W2"], "seeds": few}
-    yield {"workloads": ["W2"], "beliefs": [EXACT], "variants": [BASE, *PRICES], "policies": [EXPRESS], "seeds": seeds}
-    yield {**base, "workloads": ["W2"], "policies": [*SUSPENDING][1:], "seeds": few}
-    nas_windows = [in_window(NAS_LOG, window) for window in range(1, WINDOWS + 1)]
-    yield {**base, "workloads": [NAS], "policies": [*ON_HALVES], "seeds": seeds}
-    yield {**base, "workloads": nas_windows, "policies": [*ON_HALVES], "seeds": few[:1]}
-    yield {**base, "workloads": [GLTS_W1], "policies": [*ON_GLTS], "seeds": few[:HARMED]}
-    yield {
-        "workloads": ["W2"],
-        "beliefs": [NOISE],
-        "variants": ["plausible price"],
-        "policies": [EXPRESS],
-        "seeds": few,
-    }
-    yield {**unshared, "variants": [WHOLE], "beliefs": [EXACT]}
-    yield {**unshared, "variants": [BASE], "beliefs": [*WRONG]}
+    windows, nas_windows = (
+        [in_window(log, window) for log in logs for window in range(1, WINDOWS + 1)] for logs in (LOGS, [NAS_LOG])
+    )
+    yield Product("logs", windows, MAIN, few[:1], beliefs=[EXACT])
+    yield Product("main", ["W1", "W3"], MAIN, seeds, beliefs=[EXACT])
+    yield Product("parts", ["W2"], ABLATED, few, beliefs=[EXACT])
+    yield Product("express", ["W2"], [EXPRESS], seeds, [BASE, *PRICES], [EXACT])
+    yield Product("express", ["W2"], [*SUSPENDING][1:], few, beliefs=[EXACT])
+    yield Product("halves", [NAS], ON_HALVES, seeds, beliefs=[EXACT])
+    yield Product("halves", nas_windows, ON_HALVES, few[:1], beliefs=[EXACT])
+    yield Product("halves", [GLTS_W1], ON_GLTS, few[:HARMED], beliefs=[EXACT])
+    yield Product("express", ["W2"], [EXPRESS], few, ["plausible price"], [NOISE])
+    unshared = [U1_SHORTEST, SYMBIOSIS]
+    yield Product("dear", ["W2"], unshared, few, [WHOLE], [EXACT])
+    yield Product("knowledge", ["W2"], unshared, few, beliefs=WRONG)

@@ -9,11 +9,11 @@ from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm
-from scripts.papers.pages import BASE, Columns, Section, change, claims_of, means_table, page, table, words
+from scripts.papers.pages import Columns, Section, change, claims_of, means_table, page, table, words
 from scripts.papers.pictures import POLICIES, bars, draw_all, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
-from scripts.papers.study import Size
+from scripts.papers.study import BASE, Size
 from scripts.papers.symbiosis import experiment as ex
 from scripts.papers.symbiosis.claims import claims
 
