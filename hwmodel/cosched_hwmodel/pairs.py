@@ -126,6 +126,11 @@ class PairModel(Protocol):
         The job's own slowdown is not counted.
         """
 
+    def told(self, job: JobFacts, other: JobFacts) -> float | None:
+        """Return what the site says of ``job`` beside ``other``, where `slowdown` corrects that; None where it says nothing."""
+        slowdown = self.slowdown(job, other)
+        return slowdown if slowdown < math.inf else None
+
     @property
     def by_seat(self) -> bool:
         """Tell whether the slowdown depends on the hardware threads that the two hold on a node: then `slowdown_on` counts."""

@@ -113,6 +113,7 @@ from cosched_plugin.parts.colocated import (
     Pair as Pair,
     PairMonitor as PairMonitor,
     SeatOf as SeatOf,
+    alone_on as alone_on,
     beside as beside,
     delete_stale_notes as delete_stale_notes,
     expect_end as expect_end,

@@ -211,6 +211,14 @@ START: Final[Sequence[Fields]] = (
         "matching",
     ),
     Fields(
+        ("corrected",),
+        (
+            "the jobs on its nodes of which something else is believed than the site says: each with `job`, what the site says "
+            "of this one beside it (`told`, null: nothing), and the `slowdown` that is believed"
+        ),
+        "a belief that is `corrected`",
+    ),
+    Fields(
         ("beside",),
         (
             "the jobs that it shares nodes with, each with `job`, its own `slowdown` from now on, and how much later "

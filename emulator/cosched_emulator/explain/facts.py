@@ -30,7 +30,7 @@ Facts = dict[str, Any]  # JSON-ready
 # Fields of a start that are handed on as they are.
 _TOLD: Final = (
     "reason", "waiting", "free_threads", "factor", "promised_us", "together", "host", "chosen_by", "slowdown", "halves",
-    "gain", "compared", "beside", "stopped",
+    "gain", "compared", "beside", "stopped", "corrected",
 )  # fmt: skip
 
 # The facts of a start, as `explain --json` gives them: what the names are. What a policy did not tell is null.

@@ -294,6 +294,9 @@ def _placement(start: Facts) -> Iterator[str]:
         partner = group["matched"] if group["role"] == "primary" else [group["primary"]]
     beside = f", beside {jobs_text(partner)}" if partner else ""
     yield f"It runs on {' and '.join(groups)}{beside}."
+    for each in start["corrected"] or ():
+        said = "nothing" if each["told"] is None else f"{each['told']:.3f}"
+        yield f"Beside job {each['job']} the site says {said}; by what was measured, {each['slowdown']:.3f} was believed."
     factor = start["factor"]
     if factor is None:
         factor = start["expected_us"] / start["estimate_us"] if start["estimate_us"] else 1.0

@@ -20,7 +20,8 @@ BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements tha
 OF_PAIRS_ALONE: Final = ("lomarc", "statistical", "pairs")  # models that know no bandwidth
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 GIVEN: Final = (None, "given")  # beliefs that are the site's
-# Matchings that follow measured slowdowns.
+LEARNING: Final = ("learned", "corrected")  # beliefs that follow measured slowdowns
+# Matchings that do.
 LISTENS: Final = frozenset({"always", "adjacent", "first", "u1", "u2", "response", "guests"})
 
 
@@ -81,13 +82,14 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
 
 def idle_belief(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return why the policy will not learn what jobs cost each other; None if it will, or does not want to."""
-    if part_name(choice.settings, "belief") != "learned":
+    name = part_name(choice.settings, "belief")
+    if name not in LEARNING:
         return None
     if not _asks_pairs(choice):
-        return "belief learned has no effect: no part of the policy asks what co-located jobs cost each other"
+        return f"belief {name} has no effect: no part of the policy asks what co-located jobs cost each other"
     if prepared.scenario.monitoring.after_s is not None:
         return None
-    return "belief learned will learn nothing: no slowdowns are measured (monitoring.after_s)"
+    return f"belief {name} will learn nothing: no slowdowns are measured (monitoring.after_s)"
 
 
 def _asks_pairs(choice: PolicyChoice) -> bool:
@@ -257,7 +259,7 @@ def _asks_self(choice: PolicyChoice, prepared: Prepared) -> bool:
 
 def _follows(choice: PolicyChoice, _prepared: Prepared) -> bool:
     """Tell whether a part follows measured slowdowns."""
-    learns = part_name(choice.settings, "belief") == "learned"
+    learns = part_name(choice.settings, "belief") in LEARNING
     return not choice.shipped or part_name(choice.settings, "matching") in LISTENS or learns
 
 

@@ -7,6 +7,7 @@ in an untraced run. ``docs/trace.md`` lists the records.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final, TypeAlias
 
 from cosched_plugin.core.state import State
@@ -99,7 +100,28 @@ class Trace:
         if together:
             record["together"] = together
         facts = self._facts.pop(start.job_id, {})
+        corrected = self._corrected(running.job)
+        if corrected:
+            record["corrected"] = corrected
         self._sink(record | {key: facts[key] for key in FACTS if key in facts} | facts)
+
+    def _corrected(self, job: m.JobSpec) -> list[TraceRecord]:
+        """Return what is believed of a job by each neighbour of which the site says something else, or nothing."""
+        state, model = self._state, self._state.pairs
+        if model is None or model is state.given_pairs:
+            return []
+        nodes_by_job = state.nodes_by_job()
+        found = []
+        for job_id, running in state.running.items():
+            other = running.job
+            if job_id == job.id or not nodes_by_job[job_id] & nodes_by_job[job.id]:
+                continue
+            if not (model.knows(job) and model.knows(other)):
+                continue
+            told, slowdown = model.told(job, other), model.slowdown(job, other)
+            if slowdown != told and slowdown < inf:
+                found.append({"job": job_id, "told": told, "slowdown": slowdown})
+        return found
 
 
 def _asks(job: m.JobSpec) -> TraceRecord:

@@ -16,7 +16,7 @@ from cosched_plugin import api
 
 NOTE: Final = "belief"
 MICRO: Final = 1_000_000  # of a logarithm
-_MOST_NAME: Final = 64  # characters: longer names that begin alike are one
+_MOST_NAME: Final = 64  # characters
 _WINDOW: Final = 20  # measurements that count: older ones fade
 # A measurement so many standard deviations from the mean contradicts it, but at least and at most so far: the first ones of an
 # application that has changed widen the deviation themselves.
@@ -47,11 +47,14 @@ class Sum(NamedTuple):
 Sums: TypeAlias = dict[tuple[str, str], Sum]
 
 
+def short(name: str) -> str:
+    """Return a name as it is remembered: longer names that begin alike are one."""
+    return name[:_MOST_NAME]
+
+
 def application(job: api.JobFacts) -> str:
     """Return what a job is an instance of: its name, or else its user; empty where it has neither."""
-    if job.name:
-        return job.name[:_MOST_NAME]
-    return f"@{job.user[:_MOST_NAME]}" if job.user else ""
+    return short(job.name) if job.name else f"@{short(job.user)}" if job.user else ""
 
 
 class Memory:
@@ -91,7 +94,7 @@ class Memory:
         own = application(job)
         value = round(log(slowdown_ppm / api.WHOLE_PPM) * MICRO)
         known = self.pairs.get((own, other), Sum())
-        user = (own, job.user[:_MOST_NAME])
+        user = (own, short(job.user))
         its = self.users.get(user, Sum())
         if known.denies(value) and (not its.times or its.denies(value - known.mean)):
             forgotten = [self._strike(name) for name in dict.fromkeys((own, other))]
@@ -193,7 +196,7 @@ def _blend(squares: float, prior: float, total: float) -> float:
 # The belief.
 
 _GRAIN: Final = 0.005  # of a logarithm: smaller differences do not make searches begin anew
-_MOST: Final = 6.9  # a slowdown of 992, as a logarithm
+MOST: Final = 6.9  # a slowdown of 992, as a logarithm
 _USERS_KNOWN_BY: Final = 4  # measurements by which a user's jobs count half by themselves
 _MIX: Final = 0x9E3779B97F4A7C15  # splitmix64's: ids that follow each other are drawn apart
 _WORD: Final = (1 << 64) - 1
@@ -264,7 +267,7 @@ class LearnedPairs(api.PairModel):
         here = self._place(job)
         user = self._users.get((application(job), job.user), 0.0)
         value = float(table[here, self._place(other)]) + (user - float(self._spreads[self._is_tried(job)][here]))
-        return exp(min(max(value, 0.0), _MOST))
+        return exp(min(max(value, 0.0), MOST))
 
     def beside(self, job: api.JobFacts, others: api.JobColumns) -> api.Beside:
         """Return the larger slowdown of ``job`` and each of the others."""
@@ -278,7 +281,7 @@ class LearnedPairs(api.PairModel):
         mine = self._users.get((application(job), job.user), 0.0) - float(self._spreads[is_tried][here])
         users = users - np.where(tried, self._spreads[1][places], self._spreads[0][places])
         above, below = (np.maximum(table[here, places] + mine, table[places, here] + users) for table in self._tables)
-        logs = np.clip(np.where(tried | is_tried, below, above), 0.0, _MOST)
+        logs = np.clip(np.where(tried | is_tried, below, above), 0.0, MOST)
         slowdowns = np.array([exp(value) for value in logs.tolist()])  # bit-identical to `slowdown`
         given = self._given
         if given is None or not given.by_usage:
@@ -289,7 +292,22 @@ class LearnedPairs(api.PairModel):
         return self._index.get(application(job), len(self._index))
 
     def _is_tried(self, job: api.JobFacts) -> bool:
-        return bool(self._trials) and (job.id * _MIX & _WORD) >> 32 < (1 << 32) // self._trials
+        return is_on_trial(job, self._trials)
+
+
+def is_on_trial(job: api.JobFacts, trials: int) -> bool:
+    """Tell whether a job is the one in so many that is on trial; of 0 none is."""
+    return bool(trials) and (job.id * _MIX & _WORD) >> 32 < (1 << 32) // trials
+
+
+def model_of(memory: Memory, given: api.PairModel | None, *, errors: float, trials: int) -> LearnedPairs:
+    """Return the model that follows from what is remembered, and from what else the site says."""
+    users = {
+        key: round(its.mean / MICRO * its.times / (its.times + _USERS_KNOWN_BY) / _GRAIN) * _GRAIN
+        for key, its in memory.users.items()
+    }
+    known = {key: value for key, value in sorted(users.items()) if value}
+    return LearnedPairs(estimate(memory.pairs), known, errors=errors, trials=trials, given=given)
 
 
 class Learned(api.Believer):
@@ -310,7 +328,7 @@ class Learned(api.Believer):
         note = view.note(None, NOTE)
         memory: Memory | None = None
         for running in changes.measured:
-            beside = {application(other.job) for other in _neighbours(running, view)}
+            beside = {application(other.job) for other in neighbours(running, view)}
             if len(beside) != 1 or "" in beside or not application(running.job):
                 continue  # among neighbours of several kinds it is not known which one it was
             memory = memory or Memory(note)
@@ -321,25 +339,14 @@ class Learned(api.Believer):
         """Return the model that follows from the note."""
         note = view.note(None, NOTE)
         if self._model is None or note is not self._read:
-            memory = Memory(note)
-            users = {
-                key: round(its.mean / MICRO * its.times / (its.times + _USERS_KNOWN_BY) / _GRAIN) * _GRAIN
-                for key, its in memory.users.items()
-            }
-            model = LearnedPairs(
-                estimate(memory.pairs),
-                {key: value for key, value in sorted(users.items()) if value},
-                errors=self._errors,
-                trials=self._trials,
-                given=view.given_pairs,
-            )
+            model = model_of(Memory(note), view.given_pairs, errors=self._errors, trials=self._trials)
             self._read = note
             if self._model is None or not model.same_as(self._model):
                 self._model = model
         return self._model
 
 
-def _neighbours(running: api.Running, view: api.View) -> list[api.Running]:
+def neighbours(running: api.Running, view: api.View) -> list[api.Running]:
     """Return the running jobs that share nodes with one."""
     nodes_by_job = view.nodes_by_job
     nodes = nodes_by_job[running.job.id]

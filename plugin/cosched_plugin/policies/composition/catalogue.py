@@ -534,6 +534,20 @@ BELIEFS: Final[Mapping[str, Entry]] = {
             "most_pairs": whole(1, 2_000, "pairs of applications, and users of one, that are remembered"),
         },
     ),
+    "corrected": Entry(
+        "belief.corrected:Corrected",
+        "what the site says, scaled by what is measured over what it said; of pairs of which it says nothing, what is learned",
+        {
+            "trials": whole(
+                0,
+                1_000_000,
+                "one job in so many is believed as told, if that is lower, or tried beside unknown ones; 0: none",
+            ),
+            "window": whole(1, 10_000, "measurements of all pairs that count: older ones fade"),
+            "errors": number(0, 10, "standard errors that are added to what is learned, and taken off for a trial"),
+            "most_cells": whole(1, 2_000, "pairs of an application's user and a neighbour that are remembered"),
+        },
+    ),
 }
 LEDGERS: Final[Mapping[str, Entry]] = {
     "none": Entry("", "no account of what jobs would have without co-location"),
@@ -574,6 +588,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "gang.matrix:NOTE",
             "coexecution.halves:NOTE",
             "belief.learned:NOTE",
+            "belief.corrected:NOTE",
             "symbiosis.express:NOTE",
             "symbiosis.virtual_easy:NOTE",
         )
