@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from reprlib import repr as short_repr  # a comment of a job may be long, or deeply nested
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cosched_hwmodel.text_formats import read_toml
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import expand
 from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.protocol.values import frozen
+
+if TYPE_CHECKING:
+    from cosched_hwmodel.measured.co_run_table import CoRunTable
 
 MOST_AMOUNT: Final = 1 << 40
 
@@ -153,16 +156,21 @@ def belief_in(table: Table, file: str) -> Belief:
     )
 
 
-def _pairs_in(file: Path) -> dict[str, object]:
-    """Return the parameters of a belief in a table of co-runs: of more applications than a message holds, those in most pairs."""
-    # Few sites have a table.
-    from cosched_hwmodel.measured.co_run_table import TableError, read_table  # noqa: PLC0415
-    from cosched_hwmodel.models.measured_pairs import MOST_APPLICATIONS, MeasuredRatios  # noqa: PLC0415
+def co_runs_in(file: Path) -> CoRunTable:
+    """Return a table of co-runs; UsageError names the file and the line."""
+    from cosched_hwmodel.measured.co_run_table import TableError, read_table  # noqa: PLC0415 - few sites have a table
 
     try:
-        table = read_table(file)
+        return read_table(file)
     except TableError as error:
         raise UsageError(str(error)) from error
+
+
+def _pairs_in(file: Path) -> dict[str, object]:
+    """Return the parameters of a belief in a table of co-runs: of more applications than a message holds, those in most pairs."""
+    from cosched_hwmodel.models.measured_pairs import MOST_APPLICATIONS, MeasuredRatios  # noqa: PLC0415 - likewise
+
+    table = co_runs_in(file)
     # Who writes a table by hand counts from the job alone. Of a table without any spread the model would take the least ratio of a row
     # for that: a job's only pair would cost nothing. A ratio below 1 shows that the table counts from something else.
     rows = dict.fromkeys(name for name, _ in table.ratios)

@@ -17,7 +17,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import Action, Welcome, starts_of
+from cosched_plugin.protocol.messages import Action, Note, Welcome, starts_of
 from cosched_plugin.protocol.values import integer_reader
 from cosched_plugin.protocol.vocabulary import (
     ACTIONS_BY_KIND,
@@ -213,9 +213,15 @@ def _read(rows: Sequence[tuple[str, str, bytes]], machine: Welcome) -> Saved:
         **state,
         running=tuple(sorted(found["running"], key=lambda item: item.spec.id)),
         pending=tuple(sorted(found["pending"], key=lambda item: (item.spec.submit_us, item.spec.id))),
-        notes=tuple(found["notes"]),
+        notes=_renewed(found["notes"], machine.notes),
     )
     return Saved(welcome, restarts, tuple(sorted(found["orders"], key=lambda order: order[:2])))
+
+
+def _renewed(saved: Sequence[Note], told: Sequence[Note]) -> tuple[Note, ...]:
+    """Return saved notes with those that the site's files tell anew in their places."""
+    keys = {(note.job_id, note.key) for note in told}
+    return (*[note for note in saved if (note.job_id, note.key) not in keys], *told)
 
 
 def _check(found: Mapping[str, Sequence[Any]], down: Sequence[int], nodes: int) -> None:

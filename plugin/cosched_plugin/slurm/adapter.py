@@ -77,6 +77,12 @@ class Asked(NamedTuple):
         polls.database = self._database(config)
         memory = "MEMORY" in config.get("SelectTypeParameters", "").upper()
         cluster = Cluster(polls, self.site, share, ignored, observed=observed, counts_memory=memory)
+        if self.site.measured is not None:
+            from cosched_plugin.slurm.beliefs import with_measured  # noqa: PLC0415 - few sites have measured pairs
+
+            cluster.machine = with_measured(cluster.machine, self.site, believed(cluster.machine, self.models))
+            if self.choice.settings.get("belief") is None:
+                self.log("not-corrected", "[belief] measured counts with --set belief=corrected alone", level=WARNING)
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         if unknown := self.site.strangers(node.name for node in polls.nodes):
             # No error: beside a slip it may be a node that is no more, or not yet.

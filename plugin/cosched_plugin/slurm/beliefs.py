@@ -16,7 +16,7 @@ from cosched_hwmodel.pairs import PairModel
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.sacct_dump import dump_of
 from cosched_plugin.common.sacct_rows import TIME_FORMAT, Dump, SacctRow, sacct_words
-from cosched_plugin.protocol.messages import JobSpec
+from cosched_plugin.protocol.messages import JobSpec, Note, Welcome
 from cosched_plugin.slurm.learning import runs_of
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.tables import align
@@ -28,6 +28,8 @@ AS_BELIEVED: Final = "as believed"
 NEW: Final = "new"  # nothing was believed
 FEW: Final = "not enough runs"
 SACCT_S: Final = 600.0  # that sacct may take: 90 days of a large site
+_TWO_SIDED: Final = 1.96  # standard errors from a ratio to the ends of its interval
+_ERROR: Final = 0.15  # of a logarithm, where the interval is open
 _COLUMNS: Final = ("application", "beside", "believed", "came out", "95 %", "runs", "verdict")
 
 
@@ -141,6 +143,42 @@ def dump_since(since: str, *, skip_bad_rows: bool) -> Dump:
     if done.returncode:
         raise UsageError(f"sacct: {' '.join(done.stderr.split())[:200]}")
     return dump_of("sacct", done.stdout, skip_bad_rows=skip_bad_rows)
+
+
+def with_measured(machine: Welcome, site: Site, model: PairModel | None) -> Welcome:
+    """Return what a manager says of its machine, with the note of a scheduler that has measured what a site's table says of pairs.
+
+    ``model``: what the site believes. A belief that is `corrected` reads the note.
+    """
+    if site.measured is None:
+        return machine
+    from cosched_plugin.policies.belief.corrected import NOTE, Pair, correction_of  # noqa: PLC0415 - few sites have a table
+
+    pairs = []
+    for (own, other), ratio in site.measured.ratios.items():
+        alone = site.measured.spreads.get(own, 1.0)
+        number, low, high = site.measured.evidence.get((own, other), Evidence(1))
+        error = math.log(high / low) / (2 * _TWO_SIDED) if 0 < low < high < math.inf else _ERROR
+        one, two = (_typical(place, name, site) for place, name in ((1, own), (2, other)))
+        pairs.append(Pair(one, two, ratio / alone, number, error))
+    notes = [note for note in machine.notes if note.key != NOTE]
+    return machine._replace(notes=(*notes, Note(None, NOTE, correction_of(pairs, model))))
+
+
+def _typical(number: int, application: str, site: Site) -> JobSpec:
+    """Return a job of an application, as the first rule describes it that makes jobs instances of it, or fits its name."""
+    rules = [rule.traits for rule in site.rules if rule.traits.application == application]
+    traits = rules[0] if rules else site.of_rules(_Named("", "", application))
+    return JobSpec(
+        number, 0, 1, max(1, traits.estimate_us), name=application,
+        demand=traits.demand, usage=traits.usage, profile=traits.profile,
+    )  # fmt: skip
+
+
+class _Named(NamedTuple):
+    user: str
+    account: str
+    name: str
 
 
 def _believed(model: PairModel | None, site: Site, own: SacctRow, other: SacctRow) -> float | None:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import natural
 from cosched_plugin.protocol.messages import Belief, DemandTuple, UsageTuple
-from cosched_plugin.site.site_table import MOST_AMOUNT, Table, amounts_in, belief_in, table_of
+from cosched_plugin.site.site_table import MOST_AMOUNT, Table, amounts_in, belief_in, co_runs_in, table_of
 from cosched_plugin.slurm.records import SlurmJob
+
+if TYPE_CHECKING:
+    from cosched_hwmodel.measured.co_run_table import CoRunTable
 
 _OF_JOBS: Final = ("estimate_s", "demand", "usage", "profile")
 _BOUNDS: Final = ("cpu", "network", "disk")
@@ -79,6 +83,7 @@ class Site(NamedTuple):
     nodes: tuple[tuple[frozenset[str], Mapping[str, int]], ...] = ()  # rates in MB/s of named nodes
     rates: Mapping[str, int] = {}  # of all others
     belief: Belief = Belief("none", "bulk-synchronous", ())
+    measured: CoRunTable | None = None  # what came out of pairs, to correct the belief by
     default_us: int = 24 * 3600 * SECOND_US  # the estimate of a job without limit
     rules: tuple[Rule, ...] = ()
 
@@ -160,7 +165,8 @@ def read_site(file: str | None) -> Site:
     if file is None:
         return Site()
     top = table_of(file)
-    ours, machine = top.table("ours"), top.table("machine")
+    ours, machine, belief = (top.table(name) for name in ("ours", "machine", "belief"))
+    measured = belief.text("measured", "")
     classes = [(table.nodes("nodes"), amounts_in(table, _RATES)) for table in machine.tables("class")]
     site = Site(
         tuple(ours.texts("partitions")),
@@ -170,7 +176,8 @@ def read_site(file: str | None) -> Site:
         machine.whole("share", 0, 0, 4),
         tuple(classes),
         amounts_in(machine, _RATES),
-        belief_in(top.table("belief"), file),
+        belief_in(belief, file),
+        co_runs_in(Path(file).parent / measured) if measured else None,
         int(top.number("default_estimate_s", 86_400.0, 1e-3, MOST_ESTIMATE_S) * SECOND_US),
         tuple(Rule(_patterns(table), _traits(table)) for table in top.tables("jobs")),
     )

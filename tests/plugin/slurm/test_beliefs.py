@@ -20,6 +20,10 @@ from cosched_hwmodel.measured.elapsed_times import Run
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.sacct_dump import dump_of
+from cosched_plugin.config import believed
+from cosched_plugin.policies.belief.corrected import NOTE, Correction, corrected_by
+from cosched_plugin.protocol.messages import PROTOCOL_VERSION, JobSpec, NodeClass, Note, Welcome
+from cosched_plugin.slurm.beliefs import with_measured
 from cosched_plugin.slurm.learning import runs_of
 from cosched_plugin.slurm.site_file import Site, read_site
 
@@ -239,6 +243,25 @@ def test_a_wrong_belief_is_found_out_and_what_came_out_is_the_next_one(tmp_path:
     assert site.application_of(mine) == "cg"
     facts: Any = mine._replace(name=site.application_of(mine))
     assert model.slowdown(facts, facts) == pytest.approx(TRUTH["cg", "cg"], rel=0.15)
+
+
+def test_a_wrong_belief_is_corrected_by_what_came_out(tmp_path: Path) -> None:
+    """The site file keeps what was believed, and names what came out: a policy with a corrected belief begins with its note."""
+    (tmp_path / "jobs").write_text(account(Made(TRUTH, jobs=700), 1))
+    shuffled = {("cg", "cg"): 1.05, ("cg", "ep"): 1.6, ("ep", "cg"): 1.3, ("ep", "ep"): 1.15}
+    lines = [f"{own},{other},{ratio},1" for (own, other), ratio in shuffled.items()]
+    (tmp_path / "wrong.csv").write_text("\n".join(["row,column,ratio,spread", *lines]) + "\n")
+    beliefs(tmp_path, "--out", "came-out.csv")
+    (tmp_path / "site.toml").write_text('[belief]\ntable = "wrong.csv"\nmeasured = "came-out.csv"\n')
+    site = read_site(str(tmp_path / "site.toml"))
+    nodes = (NodeClass(1, 2, 1, 2, 0, 0, 0, 0),)
+    plain = Welcome(PROTOCOL_VERSION, (), 0, 0, nodes, (), site.belief, (), (), notes=(Note(None, NOTE, 7),))
+    (note,) = with_measured(plain, site, believed(plain)).notes
+    model = corrected_by(Correction(note.value), believed(plain), errors=0.75, trials=0)
+    for (own, other), ratio in TRUTH.items():
+        one, two = (JobSpec(number, 0, 1, 1, user="ann", name=name) for number, name in ((1, own), (2, other)))
+        assert model.slowdown(one, two) == pytest.approx(ratio, rel=0.12)
+        assert model.told(one, two) == shuffled[own, other]
 
 
 @pytest.mark.parametrize(
