@@ -30,6 +30,8 @@ from cosched_hwmodel.errors import from_outside as from_outside
 from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns as UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError as NamedImportError, import_named as import_named
 from cosched_hwmodel.pairs import (
+    LEAST_SLOWDOWN as LEAST_SLOWDOWN,
+    MOST_SLOWDOWN as MOST_SLOWDOWN,
     Beside as Beside,
     JobColumns as JobColumns,
     JobFacts as JobFacts,
@@ -113,7 +115,6 @@ from cosched_plugin.parts.colocated import (
     Pair as Pair,
     PairMonitor as PairMonitor,
     SeatOf as SeatOf,
-    alone_on as alone_on,
     beside as beside,
     delete_stale_notes as delete_stale_notes,
     expect_end as expect_end,
@@ -192,6 +193,7 @@ from cosched_plugin.parts.tenancies import (
     Sharer as Sharer,
     Tenancies as Tenancies,
     Tenancy as Tenancy,
+    alone_on as alone_on,
     forecast as forecast,
     resettled as resettled,
     seat_among as seat_among,

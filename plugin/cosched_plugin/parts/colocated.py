@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.composite.node_classes import shape_of
-from cosched_hwmodel.contention import Load
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM, ThreadMask, round_up_us
@@ -141,17 +140,6 @@ def slowdowns_on(one: SeatOf, other: SeatOf, model: PairModel, view: View) -> tu
         for own, its, kind in there
     ]
     return max([first for first, _ in slowdowns], default=1.0), max([second for _, second in slowdowns], default=1.0)
-
-
-def alone_on(seat: SeatOf, model: PairModel, view: View) -> float:
-    """Return how many times as long a job takes on its threads by itself, on the worst node, as a model of pairs says."""
-    job = seat.job
-    if model.spread(job) is None and model.own(job, 1, 1) is None:
-        return 1.0
-    contention, classes, nodes = model.among({job.id: job}), view.machine.classes, _class_of_nodes(view)
-    there = {(nodes[node], mask) for node, mask in each_mask(seat.runs)}
-    loads = [(shape_of(classes[kind]), Load(job.id, mask.bit_count(), mask, (0, 0, 0))) for kind, mask in there]
-    return 1.0 + max(contention.penalties(shape, [load])[0] for shape, load in loads)
 
 
 def _class_of_nodes(view: View) -> list[int]:

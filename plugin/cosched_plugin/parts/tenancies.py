@@ -7,14 +7,18 @@ ends up to date when neighbours come or go, or are measured.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import accumulate
 from math import inf
 from typing import Final, NamedTuple
 
+from cosched_hwmodel.composite.node_classes import shape_of
+from cosched_hwmodel.contention import Load
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import WHOLE_PPM, round_up_us
-from cosched_plugin.common.threads import Layers, common, nodes_of, size, union
+from cosched_plugin.common.threads import Layers, common, each_mask, nodes_of, size, union
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
 from cosched_plugin.ledger.running import Running
@@ -81,6 +85,17 @@ def slowdown_by(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:
     if model is None or not (may_meet(job, model) and may_meet(other, model)):
         return inf
     return max(1.0, model.slowdown(job, other))
+
+
+def alone_on(running: Running, model: PairModel, view: View) -> float:
+    """Return how many times as long a job takes on its threads by itself, on the worst node, as a model of pairs says."""
+    job, nodes = running.job, view.machine.classes
+    if model.spread(job) is None and model.own(job, 1, 1) is None:
+        return 1.0
+    contention, ends = model.among({job.id: job}), [*accumulate([item.nodes for item in nodes])]
+    there = {(bisect(ends, node), mask) for node, mask in each_mask(running.runs)}
+    loads = [(shape_of(nodes[kind]), Load(job.id, mask.bit_count(), mask, (0, 0, 0))) for kind, mask in there]
+    return 1.0 + max([contention.penalties(shape, [load])[0] for shape, load in loads])
 
 
 class Sharer(NamedTuple):

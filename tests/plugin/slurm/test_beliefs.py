@@ -257,7 +257,7 @@ def test_a_wrong_belief_is_corrected_by_what_came_out(tmp_path: Path) -> None:
     nodes = (NodeClass(1, 2, 1, 2, 0, 0, 0, 0),)
     plain = Welcome(PROTOCOL_VERSION, (), 0, 0, nodes, (), site.belief, (), (), notes=(Note(None, NOTE, 7),))
     (note,) = with_measured(plain, site, believed(plain)).notes
-    model = corrected_by(Correction(note.value), believed(plain), errors=0.75, trials=0)
+    model = corrected_by(Correction(note.value), believed(plain), 0)
     for (own, other), ratio in TRUTH.items():
         one, two = (JobSpec(number, 0, 1, 1, user="ann", name=name) for number, name in ((1, own), (2, other)))
         assert model.slowdown(one, two) == pytest.approx(ratio, rel=0.12)

@@ -12,7 +12,6 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from cosched_hwmodel.pairs import LEAST_SLOWDOWN, MOST_SLOWDOWN
 from cosched_plugin import api
 from cosched_plugin.policies.belief.learned import (
     MICRO,
@@ -89,6 +88,8 @@ class Line(NamedTuple):
 
 # By application, pair and user: what the rule leaves over.
 
+_MOST: Final = 1_000  # cells, and pairs of which nothing is told, that are remembered
+_ERRORS: Final = 0.75  # standard errors that are added to what is learned of those
 _WINDOW: Final = 20  # measurements of a cell that count: older ones fade
 Key: TypeAlias = tuple[str, str, str]  # an application, its user, and the application beside it
 
@@ -285,7 +286,7 @@ class CorrectedPairs(api.PairModel):
             own_shift += effect((0, own, ""), 0.0) + effect((1, beside, ""), 0.0)
             own_shift += effect((2, own, beside), 0.0) + effect((3, own, short(job.user)), 0.0)
         shift = self._rule.shift(log(told)) + own_shift
-        found = min(max(told * exp(shift), LEAST_SLOWDOWN), MOST_SLOWDOWN) if shift else told
+        found = min(max(told * exp(shift), api.LEAST_SLOWDOWN), api.MOST_SLOWDOWN) if shift else told
         if found <= told or self._is_tried(job) or self._is_tried(other):
             return min(told, found)
         if found < ENOUGH and not own_shift and self.spread(job) is None:
@@ -337,9 +338,9 @@ class CorrectedPairs(api.PairModel):
         return api.Beside(np.array(slow, dtype=np.float64), told.compete)
 
 
-def corrected_by(correction: Correction, given: api.PairModel | None, *, errors: float, trials: int) -> CorrectedPairs:
+def corrected_by(correction: Correction, given: api.PairModel | None, trials: int) -> CorrectedPairs:
     """Return the model that follows from what is remembered, and from what the site says."""
-    learned = model_of(Memory(correction.learned), given, errors=errors, trials=trials)
+    learned = model_of(Memory(correction.learned), given, errors=_ERRORS, trials=trials)
     effects = effects_of(correction.cells, correction.rule) if correction.cells else {}
     return CorrectedPairs(given, correction.rule, effects, learned, trials)
 
@@ -354,11 +355,9 @@ class Corrected(api.Believer):
     note: ClassVar[str] = NOTE
     provides: ClassVar[api.Needs] = frozenset({api.PAIR_BELIEF})
 
-    def __init__(self, *, trials: int = 40, window: int = 50, errors: float = 0.75, most_cells: int = 1_000) -> None:
+    def __init__(self, *, trials: int = 40, window: int = 50) -> None:
         self._trials = trials
         self._window = window
-        self._errors = errors
-        self._most = most_cells
         self._read: api.NoteValue = False  # a cache: a note, and the model in it
         self._model: CorrectedPairs | None = None
 
@@ -380,14 +379,14 @@ class Corrected(api.Believer):
             elif application(job) and application(other):
                 learned = learned or Memory(correction.learned)
                 learned.learn(job, application(other), running.measured_ppm)
-                correction.learned = learned.note(self._most)
-        return note if correction is None else correction.note(self._most)
+                correction.learned = learned.note(_MOST)
+        return note if correction is None else correction.note(_MOST)
 
     def pairs(self, view: api.View) -> api.PairModel | None:
         """Return the model that follows from the note."""
         note = view.note(None, NOTE)
         if self._model is None or note is not self._read:
-            model = corrected_by(Correction(note), view.given_pairs, errors=self._errors, trials=self._trials)
+            model = corrected_by(Correction(note), view.given_pairs, self._trials)
             self._read = note
             if self._model is None or not model.same_as(self._model):
                 self._model = model
@@ -404,7 +403,7 @@ class Pair(NamedTuple):
     error: float  # of the logarithm, standard
 
 
-def correction_of(pairs: Iterable[Pair], given: api.PairModel | None, most: int = 1_000) -> api.NoteValue:
+def correction_of(pairs: Iterable[Pair], given: api.PairModel | None) -> api.NoteValue:
     """Return the note of a scheduler that has measured this; a pair counts by its runs, up to the measurements of a cell."""
     correction, learned = Correction(), Memory()
     for pair in pairs:
@@ -419,8 +418,8 @@ def correction_of(pairs: Iterable[Pair], given: api.PairModel | None, most: int 
         if key in correction.cells:
             variance = round(runs * (pair.error * MICRO) ** 2)
             correction.cells[key] = correction.cells[key]._replace(variance=variance)
-    correction.learned = learned.note(most)
-    return correction.note(most)
+    correction.learned = learned.note(_MOST)
+    return correction.note(_MOST)
 
 
 def _told_of(
@@ -430,7 +429,7 @@ def _told_of(
     told = known_slowdown(given, running.job, other.job)
     if given is None or told == inf:
         return inf, 1.0
-    seat = api.SeatOf(running.job, running.runs)
     if given.by_seat:
-        told = api.slowdowns_on(seat, api.SeatOf(other.job, other.runs), given, view)[0]
-    return told, api.alone_on(seat, given, view)
+        own, its = (api.SeatOf(each.job, each.runs) for each in (running, other))
+        told = api.slowdowns_on(own, its, given, view)[0]
+    return told, api.alone_on(running, given, view)

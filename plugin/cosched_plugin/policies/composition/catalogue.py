@@ -536,16 +536,10 @@ BELIEFS: Final[Mapping[str, Entry]] = {
     ),
     "corrected": Entry(
         "belief.corrected:Corrected",
-        "what the site says, scaled by what is measured over what it said; of pairs of which it says nothing, what is learned",
+        "what the site says, scaled by what is measured over what it said; where it says nothing, what is learned",
         {
-            "trials": whole(
-                0,
-                1_000_000,
-                "one job in so many is believed as told, if that is lower, or tried beside unknown ones; 0: none",
-            ),
+            "trials": whole(0, 1_000_000, "one job in so many is believed as told, if that is lower; 0: none"),
             "window": whole(1, 10_000, "measurements of all pairs that count: older ones fade"),
-            "errors": number(0, 10, "standard errors that are added to what is learned, and taken off for a trial"),
-            "most_cells": whole(1, 2_000, "pairs of an application's user and a neighbour that are remembered"),
         },
     ),
 }
@@ -577,23 +571,12 @@ KINDS: Final[Mapping[str, Mapping[str, Entry]]] = {
 # Notes of cosched's own parts: the place of the key. A part from outside may share one only if it inherits the code that keeps it.
 _NOTES: Final[Mapping[str, str | None]] = {
     "orders:NOTE": "orders:RemembersStarts",
-    **dict.fromkeys(
-        (
-            "orders:LIFTS",
-            "multifactor:NOTE",
-            "slices:NOTE",
-            "backfilling.conservative:NOTE",
-            "slack:NOTE",
-            "glomarc.upkeep:NOTE",
-            "gang.matrix:NOTE",
-            "coexecution.halves:NOTE",
-            "belief.learned:NOTE",
-            "belief.corrected:NOTE",
-            "symbiosis.express:NOTE",
-            "symbiosis.virtual_easy:NOTE",
-        )
-    ),
-}
+    **dict.fromkeys((
+        "orders:LIFTS", "multifactor:NOTE", "slices:NOTE", "backfilling.conservative:NOTE", "slack:NOTE", "glomarc.upkeep:NOTE",
+        "gang.matrix:NOTE", "coexecution.halves:NOTE", "belief.learned:NOTE", "belief.corrected:NOTE", "symbiosis.express:NOTE",
+        "symbiosis.virtual_easy:NOTE",
+    )),
+}  # fmt: skip
 
 
 def own_notes() -> Mapping[str, Build | None]:
