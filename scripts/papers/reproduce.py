@@ -1,7 +1,8 @@
 """Reproduce a paper, or a study of our own; see docs/reproducing.md. Usage: ``-m scripts.papers.reproduce PAPER [OPTION]...``.
 
 Each has a folder with ``experiment.py``, which runs there are, and ``report.py``, what is written of them, with or without
-``pictures.py``. It is a study: runs that are done are not made again, so that an interrupted reproduction goes on where it stopped.
+``pictures.py``: `PICTURES` by the ends of their files' names, and `OVER`, which figures they have. It is a study: runs that are done
+are not made again, so that an interrupted reproduction goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Final, NamedTuple
 
+from scripts.papers.pictures import draw_all
 from scripts.papers.study import Paper, reproduce
 
 
@@ -56,7 +58,8 @@ def paper_of(name: str) -> Paper:
     words = PAPERS[name]
     folder = f"scripts.papers.{words.folder}"
     experiment, report = (import_module(f"{folder}.{part}") for part in ("experiment", "report"))
-    pictures = report if hasattr(report, "draw") else import_module(f"{folder}.pictures")
+    drawn = report if hasattr(report, "PICTURES") else import_module(f"{folder}.pictures")
+    over = getattr(drawn, "OVER", lambda figures: figures)
     return Paper(
         name=name,
         title=words.title,
@@ -74,7 +77,7 @@ def paper_of(name: str) -> Paper:
         quick_logs=getattr(experiment, "QUICK_LOGS", True),
         stages=lambda size: [product.stage for product in experiment.products(size)],
         report=report.report,
-        draw=pictures.draw,
+        draw=lambda figures, into: draw_all(over(figures), into, name, drawn.PICTURES),
         derive=getattr(report, "derive", None),
     )
 

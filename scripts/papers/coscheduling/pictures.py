@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims import OF_CLASSES, SIX, cell_of, speed_up
 from scripts.papers.figures import Figures, Where
-from scripts.papers.pictures import Axes, Point, bars, draw_all, grid, legend, point_at, point_of, say, whisker
+from scripts.papers.pictures import Axes, Point, bars, grid, legend, point_at, point_of, say, whisker
 
 COLOURS: Final = {
     ex.NLS: "#c44536",
@@ -24,11 +23,6 @@ COLOURS: Final = {
 }
 WAIT_COLOUR: Final = "#d9dde3"
 PUBLISHED_TITLE: Final = "total energy [MJ], 100 jobs"
-
-
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    return draw_all(figures, folder, "coscheduling", PICTURES)
 
 
 def _stacked(axis: Axes, figures: Figures, cells: Mapping[str, Where], title: str) -> None:

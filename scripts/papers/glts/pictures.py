@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
@@ -13,19 +12,13 @@ from scripts.papers.glts import experiment as ex
 from scripts.papers.glts import published as printed
 from scripts.papers.glts.claims import COSCHEDULED, RESPONSES, where_of_block, where_of_slack
 from scripts.papers.glts.measures import TENTHS
-from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of, say
+from scripts.papers.pictures import MARK, Point, bars, error_line, grid, legend, point_of, say
 from scripts.papers.study import BASE
 
 from cosched_emulator.statistics.intervals import Interval
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#009e73", "#8c564b", "#666666")  # of classes: medium, long, all
-
-
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    pictures = {"": _responses, "-blocks": _blocks, "-slack": _slack, "-delay": _delay, "-load": _load}
-    return draw_all(figures, folder, "g-lomarc-ts", pictures)
 
 
 def point(figures: Figures, name: str, workload: str, scheduler: str) -> Point | None:
@@ -134,3 +127,6 @@ def _load(figures: Figures) -> Any:
         say(axis, x="arrivals, relative to W1", y=f"W1: RR of GLTS against {rival} [%]", level=0)
     legend(figure, axes[0])
     return figure
+
+
+PICTURES: Final = {"": _responses, "-blocks": _blocks, "-slack": _slack, "-delay": _delay, "-load": _load}

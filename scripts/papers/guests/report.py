@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.claims import VERDICTS
@@ -13,7 +12,7 @@ from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, WORKS, claims
 from scripts.papers.harm import harm
 from scripts.papers.lomarc.experiment import EXACT
 from scripts.papers.pages import Row, Section, aside, claims_of, mean, page, ratio, table, words
-from scripts.papers.pictures import POLICIES, Point, bars, draw_all, grid, legend, point_of
+from scripts.papers.pictures import POLICIES, Point, bars, grid, legend, point_of
 from scripts.papers.saturation import saturation
 from scripts.papers.study import Size
 
@@ -114,11 +113,6 @@ def _head(figures: Figures, size: Size) -> list[str]:
 report = page(_head, PARTS)
 
 
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write the picture; return its file. Needs matplotlib."""
-    return draw_all(figures, folder, "guests", {"": _picture})
-
-
 def _picture(figures: Figures) -> Any:
     works = [work for work in WORKS if figures.seeds(Where(work, ex.GUESTS))]
     if not works:
@@ -140,3 +134,6 @@ def _picture(figures: Figures) -> Any:
 def _point(figures: Figures, where: Where) -> Point | None:
     found = [*figures.ratios(RESPONSE, where, Where(where.workload, ex.EASY)).values()]
     return point_of(found) if found else None
+
+
+PICTURES: Final = {"": _picture}

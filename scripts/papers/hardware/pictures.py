@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
@@ -11,7 +10,7 @@ from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.claims import MAKESPAN
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
 from scripts.papers.hardware.report import at
-from scripts.papers.pictures import Point, bars, draw_all, grid, legend, point_at, say
+from scripts.papers.pictures import Point, bars, grid, legend, point_at, say
 
 COLOURS: Final = {ex.ELISE: "#5fa8d3", ex.CO_EXECUTION: "#0b3954"}
 PUBLISHED: Final = {
@@ -19,11 +18,6 @@ PUBLISHED: Final = {
     "ARIS 256": ARIS_256,
     ex.MIXED: ARIS_MIXED,
 }
-
-
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write the picture; return its file. Needs matplotlib."""
-    return draw_all(figures, folder, "hardware", {"": _picture})
 
 
 def _picture(figures: Figures) -> Any:
@@ -50,3 +44,6 @@ def _makespan(figures: Figures, workload: str, policy: str) -> Point | None:
         return None
     half = max(found.high - found.mean, found.mean - found.low) if found.exists else math.nan  # it is not symmetric
     return Point(found.mean, half, None if told is None else 1 + told / 100)
+
+
+PICTURES: Final = {"": _picture}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, RBR, RESPONSE
-from scripts.papers.pictures import POLICIES, Point, bars, draw_all, grid, legend, point_at, say, whisker
+from scripts.papers.pictures import POLICIES, Point, bars, grid, legend, point_at, say, whisker
 
 
 def absolute(figures: Figures, key: str, where: Where, factor: float) -> Point | None:
@@ -81,8 +80,3 @@ PICTURES: Final[Mapping[str, Callable[[Figures], Any]]] = {
     ),
     "-mixes": partial(_absolute, panels=_MIXES),
 }
-
-
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    return draw_all(figures, folder, "lomarc", PICTURES)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
-from scripts.papers.pictures import MARK, Axes, Point, bars, draw_all, error_line, grid, legend, point_at, say
+from scripts.papers.pictures import MARK, Axes, Point, bars, error_line, grid, legend, point_at, say
 from scripts.papers.study import BASE
 
 from cosched_emulator.studies.study_result import Row
@@ -145,11 +144,6 @@ COLOURS: Final = {ex.STRICT: "#8d99ae", ex.BEST: "#5fa8d3", ex.PAIRED: "#0b3954"
 SHADES: Final = ("#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458")  # of sizes, grains and slots
 TITLES: Final = {ex.COMPUTE: "compute jobs", ex.IO: "I/O jobs"}
 MATCHINGS: Final = {ex.BEST: "best fit", ex.PAIRED: "pre-designed"}
-
-
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    return draw_all(figures, folder, "paired-gang", PICTURES)
 
 
 def _rates(axis: Axes, rows: Mapping[str, Sequence[Point | None]], colours: Mapping[str, str], title: str) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.pictures import MARK, Axes, draw_all, grid, legend, say
+from scripts.papers.pictures import MARK, Axes, grid, legend, say
 from scripts.papers.rua.claims import THRESHOLDS
 from scripts.papers.rua.experiment import HARD, LOGS, MIXES, WORKLOADS
 from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
@@ -27,12 +26,6 @@ READINGS: Final = {
     "both by the threshold (control)": ("threshold", "control", "#7a5195"),
     "only RUA, by the factor": (None, "none", "#9a9a9a"),
 }
-
-
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    pictures = {"": _policies, "-readings": _readings, "-thresholds": _thresholds}
-    return draw_all(WindowFigures(figures), folder, "rua", pictures)
 
 
 def _policies(found: Figures) -> Any:
@@ -108,3 +101,7 @@ def _thresholds(found: Figures) -> Any:
         say(axis, y="bounded slowdown, p95 / FF's")
     legend(figure, axes[0])
     return figure
+
+
+PICTURES: Final = {"": _policies, "-readings": _readings, "-thresholds": _thresholds}
+OVER: Final = WindowFigures

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.claims import VERDICTS
@@ -10,7 +9,7 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm
 from scripts.papers.pages import Columns, Section, change, claims_of, means_table, page, table, words
-from scripts.papers.pictures import POLICIES, bars, draw_all, grid, legend, point_at
+from scripts.papers.pictures import POLICIES, bars, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
 from scripts.papers.study import BASE, Size
@@ -119,11 +118,6 @@ def _head(figures: Figures, size: Size) -> list[str]:
 report = page(_head, PARTS, WindowFigures)
 
 
-def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write the picture; return its file. Needs matplotlib."""
-    return draw_all(WindowFigures(figures), folder, "symbiosis", {"": _picture})
-
-
 def _picture(figures: Figures) -> Any:
     works = [work for work in (*ex.MODELS, *ex.LOGS) if figures.seeds(Where(work, ex.SYMBIOSIS))]
     if not works:
@@ -138,3 +132,7 @@ def _picture(figures: Figures) -> Any:
         axis.set_ylabel("mean response [hours]" if key == RESPONSE else "mean bounded slowdown", fontsize=8)
     legend(figure, axes[0])
     return figure
+
+
+PICTURES: Final = {"": _picture}
+OVER: Final = WindowFigures
