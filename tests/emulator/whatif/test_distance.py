@@ -146,3 +146,18 @@ def test_times_of_equal_instants_are_equal_though_seconds_are_no_whole_numbers()
     assert len(found.now_us) == 3
     assert all(before < after for before, after in pairwise(found.now_us.tolist()))
     assert found.free_s().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("why", "jobs", "share"),
+    [
+        ("all that is idle is taken", [(0, 0, 100, 4, 100), (0, 100, 10, 4, 10)], 0.0),
+        ("it delays the head", [(0, 0, 100, 2, 100), (0, 250, 10, 4, 10), (0, 50, 200, 2, 200)], 0.5),
+        ("it ends when the head begins", [(0, 0, 100, 2, 100), (0, 100, 10, 4, 10), (0, 50, 50, 2, 50)], 0.0),
+    ],
+)
+def test_a_start_is_out_of_turn_where_easy_would_not_have_made_it(
+    why: str, jobs: list[tuple[float, float, float, int, float]], share: float
+) -> None:
+    record = used(jobs)
+    assert record.out_of_turn(record.starts()) == share, why

@@ -9,7 +9,7 @@ import pytest
 from tests.emulator.whatif.made import asked
 
 from cosched_emulator.whatif.measures import RESPONSES, WAITS
-from cosched_emulator.whatif.waits import by_week, groups_of, size_map, user_hours, waits_of
+from cosched_emulator.whatif.waits import Summary, by_week, groups_of, size_map, summary_of, user_hours, waits_of
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.swf.swf_reader import read_swf
 
@@ -35,6 +35,12 @@ def test_hours_jobs_and_groups_are_those_of_the_jobs_that_count(tmp_path: Path) 
     weeks, found_weeks = by_week(prepared, found)
     assert (weeks.tolist(), [week and week.jobs for week in found_weeks]) == ([1], [160])
     assert (sum(cell.jobs for cell in cells), {cell.present for cell in cells}) == (160, {1.0})
+
+
+def test_mean_median_and_percentile_are_of_known_waits_in_minutes() -> None:
+    found = summary_of(np.array([60.0, np.nan, 120.0, 600.0]))
+    assert found == Summary(3, pytest.approx(13 / 3), 2.0, pytest.approx(9.2))
+    assert summary_of(np.array([np.nan])) is None
 
 
 def test_the_waits_that_a_log_records_stay_beside_its_jobs(tmp_path: Path) -> None:
