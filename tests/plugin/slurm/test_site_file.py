@@ -197,6 +197,18 @@ def test_a_newer_shape_says_the_same() -> None:
 # ---------------------------------------------------------------- the log that a driver writes
 
 
+@pytest.mark.parametrize(("told", "run_s"), [({}, 60), ({"suspend_time": 2_000_000_050, "pre_sus_time": 30}, 40)])
+def test_time_in_which_a_job_was_suspended_is_no_run_time(told: dict[str, int], run_s: int) -> None:
+    polls = Polls(Rest(HttpTransport("")))
+    polls.nodes = [SlurmNode("n0", True, 1, 4, 1, 4000, (), ("batch",))]
+    cluster = Cluster(polls, Site(partitions=("batch",)), 1)
+    polls.jobs = [
+        job(job_state="COMPLETED", start_time=2_000_000_000, end_time=2_000_000_060, **told)._replace(nodes=("n0",))
+    ]
+    (logged,) = cluster.history(())
+    assert logged.run_s == run_s
+
+
 def test_a_log_has_nodes_that_differ_and_jobs_on_as_many_nodes(tmp_path: Path) -> None:
     nodes = [
         SlurmNode(f"n{place}", True, 1, cores, 1, 4000, (), ("batch",)) for place, cores in enumerate([4] * 8 + [64])

@@ -9,7 +9,9 @@ import pytest
 from tests.plugin.slurm.guests.test_seating import NOW_S, Bench, Slurm
 
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.slurm.adapter import only_seating
+from cosched_plugin.slurm.guests import Host, why_not
 from cosched_plugin.slurm.site_file import Site
 from cosched_plugin.slurm.transport import Reply
 
@@ -201,3 +203,22 @@ def test_one_process_of_a_machine_seats_guests_in_a_partition() -> None:
             pass
     with only_seating(one, slurm):  # it is free again
         pass
+
+
+@pytest.mark.parametrize(
+    ("why", "hosts", "own", "other"),
+    [
+        ("no running job has a node", [], 1.0, 1.0),
+        ("nothing is known of it beside", [(1_000, 4)], float("inf"), 1.0),
+        ("nothing is known of it beside", [(1_000, 4)], 1.0, float("inf")),
+        ("its limit, slowed down, ends after", [(249, 4)], 1.5, 1.0),  # now 100, and a limit of 100
+        ("too few cores", [(250, 1), (100, 4)], 1.5, 1.0),
+        ("it does not pay", [(250, 1), (250, 1)], 1.5, 1.0),
+    ],
+)
+def test_why_no_host_takes_a_candidate(why: str, hosts: list[tuple[int, int]], own: float, other: float) -> None:
+    """The first that no host meets: hosts of (end of the limit, open threads), slowdowns of the candidate and of its host."""
+    job = JobSpec(1, 0, 2, 100, 100)
+    running = [Host(job._replace(id=2 + place), last_us, threads) for place, (last_us, threads) in enumerate(hosts)]
+    assert why in why_not(job, running, lambda one, _: own if one is job else other, 100)
+    assert "alone" in why_not(job._replace(exclusive=True), running, lambda *_: 1.0, 100)
