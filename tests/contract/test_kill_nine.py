@@ -56,6 +56,7 @@ def test_a_few_kills_change_nothing(policy: str, jobs: int, tmp_path: Path) -> N
     assert outcome.fired.starts["manager"] == 1 + outcome.fired.hits["manager"]
 
 
+@pytest.mark.slow
 def test_a_few_kills_change_nothing_where_jobs_share_time(tmp_path: Path) -> None:
     outcome = prove(
         "paired-gang", tmp_path, jobs=8, plugin_kills=2, manager_kills=1, seed=1, deadline_s=60, run_factor=0.006

@@ -222,7 +222,7 @@ class User:
         return uniform(self._seed, f"user {purpose}", self.number)
 
 
-@pytest.mark.parametrize("managers", [1, 2])
+@pytest.mark.parametrize("managers", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 7)]])
 def test_what_was_confirmed_survives_every_kill(seed: int, managers: int, short: Path, tmp_path: Path) -> None:
     site = Site(short, tmp_path, managers)

@@ -11,7 +11,9 @@ FEW = "fine"  # programs whose runs take half as long
 @pytest.mark.parametrize(
     "programs", [pytest.param(each, marks=[pytest.mark.slow] * (each != FEW)) for each in PROGRAMS]
 )
-@pytest.mark.parametrize(("policy", "paired"), [("gang", False), ("paired-gang", True)])
+@pytest.mark.parametrize(
+    ("policy", "paired"), [pytest.param("gang", False, marks=pytest.mark.slow), ("paired-gang", True)]
+)
 def test_each_job_ends_when_the_reference_says(programs: str, policy: str, paired: bool) -> None:
     assert ends_of(programs, 1, policy) == second_ends(programs, 1, AsWritten.__name__, paired=paired)
 

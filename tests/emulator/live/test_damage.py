@@ -142,7 +142,7 @@ def test_no_damage_goes_unnoticed(number: int, left: Path, sound: dict[str, list
     assert told > number / 2
 
 
-@pytest.mark.parametrize("number", [36, pytest.param(360, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [18, pytest.param(360, marks=pytest.mark.slow)])
 def test_what_is_whole_is_saved(number: int, left: Path, sound: dict[str, list[Any]], tmp_path: Path) -> None:
     """The first part of the work, without a gap, and the damaged files stay."""
     kept = []

@@ -217,7 +217,7 @@ def test_the_state_is_written_now_and_then(tmp_path: Path, monkeypatch: pytest.M
     site.books.close()
 
 
-@pytest.mark.parametrize("number", [60, pytest.param(600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [30, pytest.param(600, marks=pytest.mark.slow)])
 def test_no_damage_goes_unnoticed_where_a_state_counts(number: int, left: Path, tmp_path: Path) -> None:
     """Nothing confirmed is missing in what comes back, and damage to what was not played is found by the look behind it."""
     sound, _, books = restored(left)

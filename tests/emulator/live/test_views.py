@@ -296,6 +296,7 @@ def crowded() -> Site:
     return site
 
 
+@pytest.mark.slow
 def test_answers_take_a_bounded_time() -> None:
     site = crowded()
 

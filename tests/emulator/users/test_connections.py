@@ -168,6 +168,7 @@ for _ in range(3):
 """
 
 
+@pytest.mark.slow
 def test_a_crowd_of_connections_exhausts_no_descriptors_while_a_large_request_computes(tmp_path: Path) -> None:
     """ZeroMQ ends the process when it cannot accept a connection to an ipc endpoint."""
     place = str(tmp_path / "door")

@@ -350,6 +350,7 @@ def test_one_call_reads_a_bounded_amount(site: Site) -> None:
     assert sum([client.poll(100) != 0 for client in clients[:4]]) == 2
 
 
+@pytest.mark.slow
 def test_invalid_messages_do_not_use_up_memory(site: Site) -> None:
     assert garbage_growth_kb(site, 12_000) < 3_000
 
