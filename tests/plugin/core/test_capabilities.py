@@ -38,14 +38,6 @@ def decided(policy: str, welcome: m.Welcome, **settings: Any) -> dict[int, tuple
 # ---------------------------------------------------------------- limits
 
 
-def test_limits_are_rounded_up_to_the_grain_at_both_ends() -> None:
-    welcome = WELCOME._replace(capabilities=CAN._replace(limit_grain_us=60))
-    core = core_with(START_LIMITED, m.ReviseJob(3, 500, 241), welcome=welcome)
-    core.handle(NOW_US, ())
-    assert core.view.running[3].limit_us == 300
-    assert core.view.capabilities.limit_grain_us == 60
-
-
 def test_a_manager_that_extends_no_limits_is_not_asked_to() -> None:
     welcome = WELCOME._replace(capabilities=CAN._replace(limits_grow=False))
     core_with(START_LIMITED, m.ReviseJob(3, 500, 200), welcome=welcome).handle(NOW_US, ())
@@ -113,11 +105,6 @@ def test_no_job_takes_the_licence_that_the_first_one_waits_for() -> None:
     holder = m.RunningJob(m.JobSpec(1, 0, 1, 50, licences=(("solver", 1),)), NOW_US, runs_on((0, 1, 1, 1)), 50, None)
     started = decided("easy", site(first, long, short, other, licences=(("solver", 2),), running=(holder,)))
     assert set(started) == {4, 5}
-
-
-def test_the_highest_priority_comes_first() -> None:
-    jobs = [m.JobSpec(number, number, 8, 60, priority=(0, 2, 7, 7)[number]) for number in (1, 2, 3)]
-    assert set(decided("easy", site(*jobs), order="priority")) == {2}
 
 
 def test_layouts_may_be_uneven_and_a_manager_may_make_even_ones_only() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
-from tests.plugin.core.parts import WELCOME, core_with
+from tests.plugin.core.parts import WELCOME
 from tests.runs import runs_on
 
 from cosched_hwmodel.contention import Load
@@ -85,33 +84,6 @@ def test_a_manager_does_not_choose_what_is_imported(module: tuple[str, Path]) ->
     assert core.view.pairs.name == f"{name}:Table"
 
 
-def test_installed_models_are_imported_when_they_are_named(
-    module: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, mark = module
-    group = "cosched.contention"
-    points = [EntryPoint("tides", f"{name}:Table", group), EntryPoint("broken", f"{name}:Missing", group)]
-
-    def installed(**selection: str) -> object:
-        return points if selection == {"group": group} else entry_points(**selection)
-
-    monkeypatch.setattr("importlib.metadata.entry_points", installed)
-    models = AllowedModels()
-    assert list(models) == [*BUILT_IN, "tides", "broken"]
-    assert len(models) == len(BUILT_IN) + 2
-    assert "tides" in models
-    with pytest.raises(RemoteProtocolError, match=r"expected one of .*, tides, broken, or .*, got 'tide'"):
-        believed_pairs(belief_in("tide"), models)
-    assert not mark.exists()
-    pairs = believed_pairs(belief_in("tides", ("all", 1.25)), models)
-    assert pairs is not None
-    assert (pairs.name, mark.exists()) == ("tides", True)
-    with pytest.raises(
-        RemoteProtocolError, match=r"welcome\.belief\.contention.*broken: module .* has no 'Missing'; known: Table"
-    ):
-        believed_pairs(belief_in("broken"), models)
-
-
 def test_wrong_parameters_of_a_model_are_the_managers_fault() -> None:
     models = AllowedModels([HERE])
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters.*TypeError") as raised:
@@ -169,9 +141,3 @@ def test_an_impossible_slowdown_is_not_the_policys_fault() -> None:
     with pytest.raises(UsageError, match=r"what the site believes of contention cannot be used: .*got 0\.5") as raised:
         core.handle(WELCOME.now_us, ())
     assert isinstance(raised.value.__cause__, ContentionError)
-
-
-def test_a_core_has_the_built_in_models() -> None:
-    assert core_with(welcome=WELCOME._replace(belief=belief_in("statistical"))).view.pairs is not None
-    with pytest.raises(RemoteProtocolError, match="got 'tests"):
-        core_with(welcome=WELCOME._replace(belief=belief_in(HERE)))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME
 from tests.runs import runs_on
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.api import Ended
-from cosched_plugin.common.errors import PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
@@ -21,18 +19,12 @@ from cosched_plugin.protocol.messages import (
     NODE_FAIL,
     TIMEOUT,
     Action,
-    ActionRefused,
-    Event,
     JobEnded,
     JobRequeued,
     JobSpec,
     NodeFailed,
     PendingJob,
-    RejectJob,
     RunningJob,
-    StartJob,
-    SuspendJob,
-    WakeAt,
 )
 
 # Job 1 has run without a break; 2 was suspended for 30 us; 3 is suspended since 980; 4 is on disk since 960; 5 is returning
@@ -83,20 +75,6 @@ class Watching:
             self.decisions.clear()
 
 
-def test_ended_jobs_are_in_the_order_of_the_events() -> None:
-    policy = Watching(WakeAt(5000))
-    core = SchedulerCore(policy, SITE)
-    was = dict(core.view.running)
-    core.handle(NOW_US + 1, ALL_LEAVE)
-    core.check()
-    (ended, again) = policy.seen
-    assert [(item.running.job.id, item.state) for item in ended] == LEFT
-    assert all(item.running == was[item.running.job.id] for item in ended)
-    assert {item.at_us for item in ended} == {NOW_US + 1}
-    assert {item.running.job.id: item.progress_us for item in ended} == PROGRESS_US
-    assert again == ended  # the policy may read it at any time before its answer
-
-
 def test_the_progress_is_that_of_the_view_while_the_job_ran() -> None:
     policy = Watching()
     core = SchedulerCore(policy, SITE)
@@ -104,55 +82,6 @@ def test_the_progress_is_that_of_the_view_while_the_job_ran() -> None:
     told = {job_id: core.view.progress_us(running) for job_id, running in core.view.running.items()}
     core.handle(NOW_US + 1, ALL_LEAVE)
     assert {item.running.job.id: item.progress_us for item in policy.seen[-1]} == told == PROGRESS_US
-
-
-def test_after_the_answer_no_ended_jobs_are_left() -> None:
-    policy = Watching()
-    core = SchedulerCore(policy, SITE)
-    assert core.view.ended == ()
-    core.handle(NOW_US + 1, ALL_LEAVE)
-    assert core.view.ended == ()
-    assert list(policy.decide(core.view)) == []  # a second pass at the same instant
-    core.handle(NOW_US + 1, ())
-    assert [len(seen) for seen in policy.seen] == [len(LEFT), 0, 0]
-
-
-def test_after_a_failed_batch_no_ended_jobs_are_left() -> None:
-    core = SchedulerCore(Watching(SuspendJob(99)), SITE)
-    with pytest.raises(PolicyError):
-        core.handle(NOW_US + 1, (JobEnded(1, COMPLETED),))
-    assert core.view.ended == ()
-    with pytest.raises(RemoteProtocolError):
-        core.handle(NOW_US + 1, (JobEnded(2, COMPLETED), JobRequeued(2)))
-    assert core.view.ended == ()
-
-
-def test_refused_starts_and_rejected_jobs_are_not_ended_jobs() -> None:
-    start = StartJob(6, runs_on((2, 1, 1, 1)), 100, None)
-    policy = Watching(start)
-    core = SchedulerCore(policy, SITE._replace(running=SITE.running[:4]))
-    assert core.handle(NOW_US + 1, ()) == [start]
-    core.handle(NOW_US + 1, (ActionRefused(8, 0, "no", (6,)), JobEnded(2, COMPLETED)))
-    assert 6 not in core.view.running
-    assert [item.running.job.id for item in policy.seen[-1]] == [2]
-    policy.decisions = [RejectJob(6, "no")]
-    core.handle(NOW_US + 1, ())
-    assert policy.seen[-1] == []
-
-
-def test_a_restarted_core_sees_the_same_ended_jobs() -> None:
-    start = StartJob(6, runs_on((2, 1, 1, 1)), 100, None)
-    lived = Watching(start)
-    core = SchedulerCore(lived, SITE._replace(running=SITE.running[:2]))
-    core.handle(NOW_US + 1, ())
-    told = RunningJob(SITE.pending[0].spec, NOW_US + 1, start.runs, 100, None)
-    batch: tuple[Event, ...] = (JobEnded(6, COMPLETED), JobRequeued(1))
-    core.handle(NOW_US + 50, batch)
-    restarted = Watching()
-    welcome = SITE._replace(running=(*SITE.running[:2], told), pending=SITE.pending[1:], now_us=NOW_US + 1)
-    SchedulerCore(restarted, welcome).handle(NOW_US + 50, batch)
-    assert lived.seen[-1] == restarted.seen[-1]
-    assert [item.progress_us for item in restarted.seen[-1]] == [49, 150]
 
 
 def test_whole_nodes_show_all_ended_jobs_and_a_class_its_own() -> None:

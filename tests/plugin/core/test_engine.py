@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import pytest
 from tests.plugin.core.parts import (
-    LIMITED,
     NOW_US,
     RUNNING,
     START_LIMITED,
@@ -29,12 +28,8 @@ from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
     Action,
-    ActionRefused,
     Belief,
     JobEnded,
-    JobHeld,
-    JobReleased,
-    JobRequeued,
     JobSpec,
     JobSubmitted,
     NodeFailed,
@@ -46,7 +41,6 @@ from cosched_plugin.protocol.messages import (
     StartTogether,
     UnknownAction,
     WakeAt,
-    Woken,
 )
 
 # ---------------------------------------------------------------- the welcome
@@ -144,14 +138,6 @@ def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> N
     assert looks(core) == looks(good)
 
 
-def test_decisions_before_an_impossible_one_stay() -> None:
-    core = core_with(START_PLAIN, START_PLAIN)
-    with pytest.raises(PolicyError, match="job 2 does not wait"):
-        core.handle(NOW_US, ())
-    core.check()
-    assert looks(core) == looks(_handled(START_PLAIN))
-
-
 def _handled(*decisions: Action) -> SchedulerCore:
     core = core_with(*decisions)
     assert core.handle(NOW_US, ()) == list(decisions)
@@ -160,37 +146,6 @@ def _handled(*decisions: Action) -> SchedulerCore:
 
 
 # ---------------------------------------------------------------- decisions
-
-
-def test_a_start_takes_threads_and_memory() -> None:
-    core = _handled(START_PLAIN, START_LIMITED)
-    view = core.view
-    assert ids(core) == [5]
-    assert (view.free, list(view.free_memory_mb)) == ((0, 0b001), [16, 16, 0])
-    assert list(view.releases) == [(1100, 2), (1150, 3), (1400, 1)]
-    running = view.running[3]
-    assert (running.job, running.start_us, running.end_us, running.limit_us) == (LIMITED, NOW_US, 1150, 200)
-    assert view.note(2, "seen") == 3  # notes stay after the start
-    assert list(view.memory_at(1149)) == [16, 16, 0]
-    assert list(view.memory_at(1150)) == [16, 16, 8]
-
-
-def test_the_view_is_current_while_deciding() -> None:
-    seen: list[tuple[list[int], int]] = []
-
-    class Watching(Scripted):
-        def decide(self, view: View) -> Iterator[Action]:
-            for action in super().decide(view):
-                yield action
-                seen.append(([job.id for job in view.queue], view.free_threads))
-
-    SchedulerCore(Watching([START_PLAIN, START_LIMITED]), WELCOME).handle(NOW_US, ())
-    assert seen == [([3, 5], 2), ([5], 1)]
-
-
-def test_a_group_starts_whole() -> None:
-    together = _handled(StartTogether((START_PLAIN, START_LIMITED)))
-    assert looks(together) == looks(_handled(START_PLAIN, START_LIMITED))
 
 
 def test_notes_are_set_replaced_and_deleted() -> None:
@@ -215,112 +170,12 @@ def test_a_note_on_a_held_job() -> None:
     assert _handled(SetNote(2, "none", None)).view.note(2, "none") is None
 
 
-def test_wakes() -> None:
-    core = _handled(WakeAt(2000), WakeAt(2000), WakeAt(5000), WakeAt(1001))
-    assert core.view.wakes() == [1001, 2000, 5000]
-    core.handle(1001, (Woken(1001),))
-    assert core.view.wakes() == [2000, 5000]
-    core.handle(2000, (Woken(2000), Woken(1999)))  # an unknown job is ignored
-    assert core.view.wakes() == [5000]
-
-
-def test_rejected_jobs_are_gone_with_their_notes() -> None:
-    core = _handled(RejectJob(2, "too much"))
-    assert ids(core) == [3, 5]
-    assert core.view.note(2, "seen") is None
-    assert list(core.view.running) == [1]
-
-
 # ---------------------------------------------------------------- events
 
 
 def test_submissions_queue_up() -> None:
     job = JobSpec(9, NOW_US, 1, 10)
     assert ids(after(JobSubmitted(job), JobSubmitted(job._replace(id=10)))) == [2, 3, 5, 9, 10]
-
-
-def test_the_end_of_a_running_job_frees_its_threads() -> None:
-    core = after(JobEnded(1, COMPLETED))
-    assert (core.view.free_threads, dict(core.view.running), list(core.view.releases)) == (5, {}, [])
-
-
-@pytest.mark.parametrize(("job_id", "left"), [(2, [3, 5]), (4, [2, 3, 5]), (77, [2, 3, 5])])
-def test_a_pending_held_or_unknown_job_may_be_cancelled(job_id: int, left: list[int]) -> None:
-    core = after(JobEnded(job_id, CANCELLED))
-    assert ids(core) == left
-    core.handle(NOW_US, (JobReleased(4),))
-    assert (4 in ids(core)) == (job_id != 4)
-
-
-def test_held_jobs_leave_the_queue_and_return_in_order() -> None:
-    core = after(JobHeld(2))
-    assert ids(core) == [3, 5]
-    core.handle(NOW_US, (JobHeld(3), JobReleased(2), JobReleased(4)))
-    core.check()
-    assert ids(core) == [2, 4, 5]
-    assert core.view.note(2, "seen") == 3
-    before = looks(core)
-    core.handle(NOW_US, (JobHeld(3), JobReleased(2), JobHeld(1)))  # held, waiting, running already: nothing to do
-    assert looks(core) == before
-
-
-def test_requeued_jobs_return_to_the_queue_by_submission() -> None:
-    core = after(JobRequeued(1))
-    assert ids(core) == [1, 2, 3, 5]
-    assert core.view.free_threads == 5
-    assert not core.view.running
-
-
-def test_refused_starts_are_undone() -> None:
-    core = core_with(START_PLAIN, START_LIMITED)
-    before = looks(core)
-    core.handle(NOW_US, ())
-    core.handle(NOW_US, (ActionRefused(8, 0, "stale", (2,)),))
-    core.check()
-    assert core.refused == 1
-    assert ids(core) == [2, 5]
-    assert core.view.free == (0b010, 0b011)
-    core.handle(NOW_US, (ActionRefused(8, 1, "stale", (3,)),))
-    assert looks(core) == before
-    core.handle(NOW_US, (ActionRefused(8, 2, "a note", ()), ActionRefused(8, 3, "unknown", (77, 5))))
-    assert looks(core) == before
-    assert core.refused == 4
-
-
-def test_a_refused_group_is_undone_whole() -> None:
-    core = core_with(StartTogether((START_PLAIN, START_LIMITED)))
-    before = looks(core)
-    core.handle(NOW_US, ())
-    core.handle(NOW_US, (ActionRefused(8, 0, "stale", (2, 3)),))
-    core.check()
-    assert looks(core) == before
-
-
-def test_a_failed_node_has_no_free_threads() -> None:
-    core = after(NodeFailed(1))
-    assert core.view.free == (0b100, 0b001)
-    assert core.view.in_service == (0b101, 0b001)
-    core._policy.decisions = [START_PLAIN]  # type: ignore[attr-defined]
-    with pytest.raises(PolicyError, match="node 1 is not free there"):
-        core.handle(NOW_US, ())
-    core.handle(NOW_US, (NodeReturned(1),))
-    core.check()
-    assert looks(core) == looks(core_with())
-
-
-def test_a_job_may_continue_on_a_failed_node() -> None:
-    """A drained node: its job runs to its end, and its threads are not free until the node returns."""
-    core = after(NodeFailed(0))
-    assert list(core.view.availability()) == [(NOW_US, (0b110, 0b010)), (1400, (0b110, 0b010))]
-    core.handle(NOW_US, (NodeReturned(0),))
-    core.check()
-    assert core.view.free == (0b110, 0b011)  # it still holds its thread
-    core.handle(NOW_US, (NodeFailed(0), JobEnded(1, COMPLETED)))
-    core.check()
-    assert core.view.free == (0b110, 0b010)
-    core.handle(NOW_US, (NodeReturned(0),))
-    core.check()
-    assert core.view.free == (0b111, 0b011)
 
 
 def test_a_node_that_is_announced_to_return_is_in_every_plan() -> None:
@@ -339,15 +194,6 @@ def test_a_node_that_is_announced_to_return_is_in_every_plan() -> None:
     assert looks(restarted) == looks(core)
     core.handle(1500, (JobEnded(1, COMPLETED), NodeReturned(0)))
     assert [at_us for at_us, _ in core.view.availability()] == [1500, 1501]  # node 1 is late
-
-
-def test_a_job_beyond_its_estimate_is_expected_to_end_in_a_microsecond() -> None:
-    core = core_with()
-    core.handle(1400, ())
-    assert list(core.view.availability()) == [(1400, (0b110, 0b011)), (1401, (0b111, 0b011))]
-    assert core.view.expected_end(core.view.running[1]) == 1401
-    core.handle(1300, ())
-    assert core.view.expected_end(core.view.running[1]) == 1400
 
 
 # ---------------------------------------------------------------- check

@@ -115,33 +115,6 @@ def test_only_the_manager_resumes_what_it_has_suspended(to_disk: bool) -> None:
     assert SchedulerCore(core._policy, SWAP._replace(running=(entry,))).view.running[1].held
 
 
-def test_a_job_whose_end_nobody_saw_has_ended() -> None:
-    core = told(m.JobEnded(1, m.UNKNOWN), m.JobEnded(2, m.UNKNOWN))
-    assert not core.view.running
-    assert [job.id for job in core.view.queue] == [3, 5]
-
-
-# ---------------------------------------------------------------- refusals of earlier batches
-
-
-def test_a_refused_start_of_an_earlier_batch_is_undone() -> None:
-    core = core_with(START_PLAIN, START_LIMITED)
-    before = looks(core)
-    core.handle(NOW_US, ())  # batch 8
-    core.handle(NOW_US + 1, (m.Woken(1),))
-    core._policy.decisions = [m.WakeAt(9_000)]  # type: ignore[attr-defined]
-    core.handle(NOW_US + 2, (m.Woken(1),))  # batch 10
-    core.handle(
-        NOW_US + 3,
-        (m.ActionRefused(8, 0, "late", (2,)), m.ActionRefused(10, 0, "no"), m.ActionRefused(8, 1, "late", (3,))),
-    )
-    core.check()
-    assert {**looks(core), "plan": ()} == {**before, "plan": ()}
-    core = SchedulerCore(core._policy, WELCOME._replace(seq=20))
-    core.handle(NOW_US, (m.ActionRefused(8, 0, "late", (1,)),))  # of a predecessor
-    assert not core.view.running
-
-
 # ---------------------------------------------------------------- contradictions
 
 

@@ -46,11 +46,3 @@ def test_a_note_beyond_the_limits_of_the_protocol_is_impossible(key: str, value:
     assert reason in caught.value.reason
     assert len(str(caught.value)) < 1_500
     assert "\n" not in str(caught.value)
-
-
-def test_a_note_up_to_the_limits_is_kept() -> None:
-    long = tuple("x" * MAX_STRING_BYTES for _ in range(15))
-    for key, value in (("k" * MAX_NAME_BYTES, long), ("new", nested(MAX_DEPTH)), ("low", -(1 << 63))):
-        core = core_with(SetNote(None, key, value))
-        core.handle(NOW_US, ())
-        assert core.view.note(None, key) == value

@@ -10,19 +10,15 @@ import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with, looks
 from tests.runs import run_on, runs_on
 
-from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
-from cosched_hwmodel.models.paper_pairs import LomarcPairs
-from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
+from cosched_plugin.common.errors import PluginError, PolicyError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
     FEATURES,
-    NODE_FAIL,
     PROTOCOL_VERSION,
     Action,
-    Belief,
     Event,
     JobEnded,
     JobRequeued,
@@ -76,20 +72,6 @@ def measured(core: SchedulerCore) -> dict[int, int]:
     return {job_id: running.measured_ppm for job_id, running in core.view.running.items() if running.measured_ppm}
 
 
-def test_a_core_starts_with_the_state_of_the_welcome() -> None:
-    core = core_with(welcome=SHARING)
-    core.check()
-    assert measured(core) == {
-        1: 1_500_000,
-        2: 1_500_000,
-        3: 1_200_000,
-    }  # adding the other jobs has cleared no measurement
-    four = core.view.running[4]
-    assert (four.suspended_us, four.end_us, four.limit_us) == (950, 1800, 900)
-    assert [core.view.running[number].suspended_us for number in (1, 2, 3)] == [None] * 3
-    assert (core.view.free_threads, list(core.view.free_memory_mb)) == (0, [12, 16, 8])
-
-
 # ---------------------------------------------------------------- revise
 
 
@@ -112,127 +94,9 @@ def test_a_revised_job_has_another_expected_end() -> None:
     assert view.expected_end(view.running[1]) == NOW_US + 2
 
 
-# ---------------------------------------------------------------- suspend, resume
-
-
-def test_a_suspended_job_keeps_its_resources() -> None:
-    core = core_with(welcome=SHARING)
-    before = looks(core)
-    decide(core, NOW_US, SuspendJob(1))
-    now = looks(core)
-    assert {key for key in now if now[key] != before[key]} == {"running"}
-    assert core.view.running[1] == before["running"][1]._replace(suspended_us=NOW_US, measured_ppm=0)
-    assert measured(core) == {3: 1_200_000}  # it shares no node with job 1
-
-
-def test_the_limit_of_a_suspended_job_is_put_off() -> None:
-    core = handled(SuspendJob(1), SuspendJob(2))
-    decide(core, 1250, ReviseJob(1, 950, 800), ResumeJob(1), ResumeJob(2), ResumeJob(4))
-    running = core.view.running
-    assert [(running[number].limit_us, running[number].suspended_us) for number in (1, 2, 4)] == [
-        (800 + 250, None),
-        (None, None),
-        (900 + 300, None),
-    ]
-    assert [running[number].end_us for number in (1, 2, 4)] == [
-        1850 + 250,
-        1700 + 250,
-        1800 + 300,
-    ]  # expected ends move as well
-    with pytest.raises(PolicyError, match="limit 1049 us is below"):
-        decide(core, 1250, ReviseJob(1, 950, 1049))
-    decide(core, 1300, SuspendJob(1))
-    decide(core, 1310, ReviseJob(1, 990, 2000))
-    decide(core, 1340, ResumeJob(1))
-    assert running[1].limit_us == 2000 + 40
-
-
-def test_a_job_may_be_suspended_and_resumed_at_one_instant() -> None:
-    core = handled(SuspendJob(1), ResumeJob(1), SuspendJob(1), ResumeJob(1))
-    one = core.view.running[1]
-    assert (one.suspended_us, one.limit_us, one.end_us) == (None, 800, 1600)
-    assert measured(core) == {3: 1_200_000}
-
-
-@pytest.mark.parametrize("event", [JobEnded(4, CANCELLED), JobEnded(4, COMPLETED), JobRequeued(4)])
-def test_a_suspended_job_may_end_or_be_requeued(event: Event) -> None:
-    core = after(event, welcome=SHARING)
-    assert 4 not in core.view.running
-    assert core.view.free == (0b100, 0)
-    if isinstance(event, JobRequeued):
-        decide(core, 1200, StartJob(4, runs_on((2, 1, 1, 1)), 500, 600))
-        four = core.view.running[4]
-        assert (four.suspended_us, four.limit_us, four.start_us) == (None, 600, 1200)
-
-
 # ---------------------------------------------------------------- to disk
 
 SWAPPING = SHARING._replace(nodes=tuple(item._replace(swap_mb=6) for item in NODES), resume_us=40)
-
-
-def test_a_job_on_disk_leaves_its_threads_and_its_memory() -> None:
-    core = core_with(welcome=SWAPPING)
-    core.view.node_table()
-    decide(core, NOW_US, SuspendJob(1, to_disk=True))
-    view = core.view
-    one = view.running[1]
-    assert (one.suspended_us, one.on_disk, one.end_us, one.limit_us) == (NOW_US, True, 1600, 800)
-    assert (view.free, list(view.free_memory_mb)) == ((0b001, 0), [16, 16, 8])
-    assert (list(view.on_disk), core._state.pool.free_swap_mb) == ([1], [2, 6, 6])
-    assert list(view.releases) == [(1100, 3), (1600, 1), (1700, 2), (1800, 4)]
-    assert [at_us for at_us, _ in view.availability()] == [1000, 1100, 1700, 1800]  # its end frees nothing
-    assert (view.threads_back(one), view.shadow(2)) == (0, (1100, 0))
-    assert measured(core) == {3: 1_200_000}
-    decide(core, 1250, ResumeJob(1))
-    one = view.running[1]
-    assert (one.suspended_us, one.on_disk, one.idle_us, one.ready_us) == (None, False, 290, 1290)
-    assert (one.end_us, one.limit_us) == (1600 + 290, 800 + 290)
-    assert (view.free_threads, list(view.on_disk), core._state.pool.free_swap_mb) == (0, [], [6, 6, 6])
-    assert list(view.free_memory_mb) == [12, 16, 8]
-
-
-def test_a_job_suspended_during_its_return_from_disk() -> None:
-    """Its end and limit are put off until it is ready; a suspension does not make it ready earlier, and puts them off from then on."""
-    core = handled(SuspendJob(1, to_disk=True), ResumeJob(1), welcome=SWAPPING)
-    one = core.view.running
-    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
-    decide(core, 1010, SuspendJob(1))
-    assert core.view.progress_us(one[1]) == 100
-    decide(core, 1020, ResumeJob(1))
-    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
-    decide(core, 1030, SuspendJob(1, to_disk=True))
-    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (40, 1040, 1640, 840)
-    assert core.view.progress_us(one[1]) == 100
-    decide(core, 1050, ResumeJob(1))
-    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (90, 1090, 1690, 890)
-    decide(core, 1060, SuspendJob(1))
-    decide(core, 1100, ResumeJob(1))
-    assert (one[1].idle_us, one[1].ready_us, one[1].end_us, one[1].limit_us) == (100, 1090, 1700, 900)
-    assert core.view.progress_us(one[1]) == 100
-
-
-@pytest.mark.parametrize("event", [JobEnded(1, CANCELLED), JobEnded(1, NODE_FAIL), JobRequeued(1)])
-def test_the_image_of_a_job_is_deleted_with_it(event: Event) -> None:
-    core = handled(SuspendJob(1, to_disk=True), welcome=SWAPPING)
-    core.view.node_table()
-    assert core.handle(NOW_US + 1, (event,)) == []
-    core.check()
-    assert (core._state.pool.free_swap_mb, core.view.free, list(core.view.on_disk)) == ([6, 6, 6], (1, 0), [])
-    assert measured(core) == {3: 1_200_000}
-
-
-def test_an_image_stays_on_a_node_that_is_out_of_service() -> None:
-    core = handled(SuspendJob(1, to_disk=True), welcome=SWAPPING)
-    assert core.handle(NOW_US, (NodeFailed(0),)) == []
-    core.check()
-    assert not core.view.may_resume(core.view.running[1])
-    with pytest.raises(PolicyError, match="node 0 is not free there"):
-        decide(core, NOW_US, ResumeJob(1))
-    cast(Scripted, core._policy).decisions = []
-    assert core.handle(NOW_US + 5, (NodeReturned(0),)) == []
-    core.check()
-    assert core.view.free == (1, 0)
-    decide(core, NOW_US + 5, ResumeJob(1))
 
 
 def test_suspending_to_disk_needs_room_on_disk_and_on_return() -> None:
@@ -250,11 +114,6 @@ def test_suspending_to_disk_needs_room_on_disk_and_on_return() -> None:
 # ---------------------------------------------------------------- measured progress
 
 
-def test_a_measurement_replaces_the_last_one() -> None:
-    core = after(ProgressMeasured(4, 3_000_000), ProgressMeasured(1, 1_700_000), welcome=SHARING)
-    assert measured(core) == {1: 1_700_000, 2: 1_500_000, 3: 1_200_000, 4: 3_000_000}
-
-
 @pytest.mark.parametrize(
     ("event", "left"),
     [
@@ -270,14 +129,6 @@ def test_a_measurement_replaces_the_last_one() -> None:
 )
 def test_a_measurement_is_valid_until_a_neighbour_starts_or_ends(event: Event, left: set[int]) -> None:
     assert set(measured(after(event, welcome=SHARING))) == left
-
-
-def test_a_start_voids_measurements_on_its_nodes_only() -> None:
-    core = after(JobEnded(3, COMPLETED), ProgressMeasured(1, 1_100_000), ProgressMeasured(4, 2), welcome=SHARING)
-    decide(core, NOW_US, StartJob(5, runs_on((1, 1, 2, 1)), 100, None))
-    assert set(measured(core)) == {1, 4}
-    core = handled(ResumeJob(4))
-    assert set(measured(core)) == {1, 2, 3}  # it is alone on its node
 
 
 def test_events_of_one_instant_count_in_their_order() -> None:
@@ -327,38 +178,11 @@ def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> N
     assert looks(core) == before
 
 
-def test_decisions_before_an_impossible_one_stay() -> None:
-    core = core_with(SuspendJob(1), SuspendJob(1), welcome=SHARING)
-    with pytest.raises(PolicyError, match="job 1 is suspended"):
-        core.handle(NOW_US, ())
-    core.check()
-    assert looks(core) == looks(handled(SuspendJob(1)))
-
-
 def test_check_finds_an_unknown_measurement() -> None:
     core = core_with(welcome=SHARING)
     core._state.measured.discard(2)
     with pytest.raises(AssertionError, match="measured"):
         core.check()
-
-
-# ---------------------------------------------------------------- beliefs about pairs
-
-
-def test_the_belief_about_pairs_is_that_of_the_welcome() -> None:
-    assert core_with(welcome=SHARING).view.pairs is None
-    told = Belief("lomarc", "bulk-synchronous", (), (("pair_seed", 7), ("paging_ppm", 2_200_000)))
-    pairs = core_with(welcome=SHARING._replace(belief=told)).view.pairs
-    assert isinstance(pairs, LomarcPairs)
-    assert pairs.model == LomarcModel(pair_seed=7, paging_ppm=2_200_000)
-    assert core_with(welcome=SHARING._replace(belief=told._replace(contention="none"))).view.pairs is None
-
-
-@pytest.mark.parametrize("parameters", [(("pair_sede", 7),), (("pair_seed", "7"),), (("bad_c_ppm", 1),)])
-def test_impossible_parameters_of_a_belief_are_refused(parameters: tuple[tuple[str, Any], ...]) -> None:
-    with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters") as caught:
-        core_with(welcome=SHARING._replace(belief=Belief("lomarc", "bulk-synchronous", (), parameters)))
-    assert caught.value.code == "unsupported"
 
 
 # ---------------------------------------------------------------- anything, in any order

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.plugin.core.parts import NOW_US, WELCOME, Scripted, core_with, looks
-from tests.runs import layers_on, runs_on
+from tests.runs import runs_on
 
 from cosched_plugin.api import Rotation, View
 from cosched_plugin.common.errors import PolicyError, RemoteProtocolError
@@ -24,11 +24,8 @@ from cosched_plugin.protocol.messages import (
     ChangeSlot,
     Event,
     JobEnded,
-    JobRequeued,
     JobSpec,
     NodeClass,
-    NodeFailed,
-    NodeReturned,
     PendingJob,
     QuantumEnded,
     ResumeJob,
@@ -66,7 +63,6 @@ SITE = WELCOME._replace(
     slots=SlotState(QUANTUM_US, 11, (Turn((1,), 2), Turn((0,), 1, (4,))), 1),
 )
 WITHOUT = SITE._replace(slots=None, running=SITE.running[:2])
-ANYWHERE = runs_on((0, 4, 1, 1))
 
 
 def start(number: int, node: int = 0, slot: int = 0) -> StartJob:
@@ -105,17 +101,6 @@ def free_in(core: SchedulerCore, slot: int) -> int:
 
 
 # ---------------------------------------------------------------- what a welcome says, and the view shows
-
-
-def test_a_view_shows_slots_rotation_and_shares() -> None:
-    view = site().view
-    assert (view.quantum_us, view.quantum, view.quantum_ended) == (QUANTUM_US, 11, False)
-    assert view.rotation == Rotation((Turn((1,), 2), Turn((0,), 1, (4,))), 1)
-    assert view.slots_used == [0, 1, 2]
-    assert [view.free_in(slot) for slot in range(4)] == [(0b1000,), (0b1000,), (0b0111,), (0b1111,)]
-    assert view.free == view.free_in(0)
-    assert (view.running[3].slot, view.running[3].quanta, view.running[3].shares) == (1, 6, (4, 3, 2, 1))
-    assert list(view.free_memory_mb) == [14, 14, 14, 15]  # of all slots
 
 
 def test_plans_are_about_slot_0() -> None:
@@ -165,21 +150,6 @@ def test_a_machine_without_slots_has_no_quanta_and_no_jobs_in_slots() -> None:
 # ---------------------------------------------------------------- decisions
 
 
-def test_a_job_starts_in_its_slot() -> None:
-    core = site(start(6, 3, 1), start(7, 0, 2), start(8, 0, 5))
-    assert core.view.slots_used == [0, 1, 2, 5]
-    assert [free_in(core, slot) for slot in (0, 1, 2, 5)] == [0b1000, 0b0000, 0b0110, 0b1110]
-    assert list(core.view.free_memory_mb) == [12, 14, 14, 14]
-    assert core.view.running[8].slot == 5
-
-
-def test_memory_is_counted_over_all_slots() -> None:
-    big = SITE._replace(pending=(PendingJob(job(5, 1, memory_mb=14), held=False), PendingJob(job(6, 1), held=False)))
-    site(start(5, 0, 9), welcome=big)
-    with pytest.raises(PolicyError, match="node 0 has 0 MiB free, 1 wanted"):
-        core_with(start(5, 0, 9), start(6, 0, 8), welcome=big).handle(NOW_US, ())
-
-
 def test_jobs_of_several_slots_start_together() -> None:
     core = site(StartTogether((start(6, 3, 1), start(7, 3, 5), start(8, 0, 2))))
     assert [core.view.running[number].slot for number in (6, 7, 8)] == [1, 5, 2]
@@ -193,22 +163,6 @@ def test_refused_starts_leave_no_slot_behind() -> None:
         assert seen(core) == seen(site())
         assert core._state.slots is not None
         assert sorted(core._state.pools._above) == [1, 2]
-
-
-def test_a_job_changes_its_slot() -> None:
-    core = site(ChangeSlot(3, 4), ChangeSlot(2, 1))
-    assert (core.view.running[3].slot, core.view.running[2].slot) == (4, 1)
-    assert [free_in(core, slot) for slot in (0, 1, 4)] == [0b1100, 0b1011, 0b1000]
-    assert core.view.running[3].shares == (4, 3, 2, 1)
-    assert list(core.view.free_memory_mb) == [14, 14, 14, 15]
-
-
-def test_a_rotation_may_be_set_several_times_and_from_lists() -> None:
-    lists = SetRotation(12, cast("tuple[Turn, ...]", [Turn(cast("tuple[int]", [2]), 3, cast("tuple[int]", [1]))]))
-    core = core_with(rotation(Turn((0,))), lists, welcome=SITE)
-    core.handle(NOW_US, ())
-    assert core.view.rotation == Rotation((Turn((2,), 3, (1,)),))
-    assert site(rotation()).view.rotation == Rotation()
 
 
 WRONG: list[tuple[Action, str]] = [
@@ -329,53 +283,6 @@ def test_quanta_do_not_run_backwards() -> None:
         site().handle(NOW_US, (QuantumEnded(11, 0),))
 
 
-def test_shares_begin_anew_when_a_job_is_requeued() -> None:
-    core = SchedulerCore(Scripted([]), SITE)
-    core.handle(NOW_US, (JobRequeued(3), QuantumEnded(12, 1, 0, ((3, 5),))))
-    core.check()
-    assert core.view.slots_used == [0, 2]
-    assert core.view.rotation.turns == (Turn((0,), 1, (4,)), Turn((1,), 2))  # it stays as it was set
-    policy = Scripted([StartJob(3, runs_on((0, 3, 1, 1)), 100, None, 1)])
-    core = SchedulerCore(policy, SITE)
-    policy.decisions, later = [], policy.decisions
-    core.handle(NOW_US, (JobRequeued(3),))
-    policy.decisions = later
-    core.handle(NOW_US, (QuantumEnded(12, 1),))
-    core.check()
-    assert (core.view.running[3].quanta, core.view.running[3].shares) == (0, ())
-
-
-def test_nodes_fail_and_return_in_all_slots() -> None:
-    core = site()
-    core.handle(NOW_US, (NodeFailed(2), NodeFailed(3)))
-    core.check()
-    assert [free_in(core, slot) for slot in range(4)] == [0b0000, 0b0000, 0b0011, 0b0011]
-    core.handle(NOW_US, (JobEnded(3, COMPLETED), NodeReturned(2)))
-    core.check()
-    assert [free_in(core, slot) for slot in range(4)] == [0b0000, 0b0111, 0b0111, 0b0111]
-    core.handle(NOW_US, (NodeReturned(3),))
-    core.check()
-    assert [free_in(core, slot) for slot in range(4)] == [
-        0b1000,
-        0b1111,
-        0b0111,
-        0b1111,
-    ]  # job 4 was there all the time
-
-
-def test_a_job_leaves_its_slot_for_the_disk_and_comes_back_to_it() -> None:
-    core = site(SuspendJob(3, to_disk=True))
-    assert (free_in(core, 1), core.view.slots_used, core.view.on_disk) == (0b1111, [0, 1, 2], [3])
-    assert list(core.view.free_swap_mb) == [15, 15, 15, 16]
-    core = site(SuspendJob(3, to_disk=True), ResumeJob(3))
-    assert (free_in(core, 1), core.view.on_disk) == (0b1000, ())
-    with pytest.raises(PolicyError, match="node 0 is not free there"):
-        core_with(SuspendJob(3, to_disk=True), start(6, 0, 1), ResumeJob(3), welcome=SITE).handle(NOW_US, ())
-    moved = site(SuspendJob(3, to_disk=True), start(6, 0, 1), ChangeSlot(3, 3), ResumeJob(3))
-    assert [free_in(moved, slot) for slot in (1, 3)] == [0b1110, 0b1000]
-    assert site(SuspendJob(3, to_disk=True), ChangeSlot(3, 3)).view.may_resume(moved.view.running[3])
-
-
 # ---------------------------------------------------------------- taking back what the manager refuses
 
 
@@ -393,50 +300,7 @@ def outcome(decided: list[Action], refused: set[int], *events: Event) -> Schedul
     return core
 
 
-@pytest.mark.parametrize(
-    ("refused", "slot"),
-    [((), 5), ((0,), 5), ((1,), 5), ((2,), 6), ((0, 2), 6), ((1, 2), 5), ((0, 1, 2), 1), ((3,), 5), ((0, 1, 2, 3), 1)],
-)
-def test_a_job_that_changes_its_slot_again_and_again_is_where_the_manager_has_it(
-    refused: tuple[int, ...], slot: int
-) -> None:
-    """Where it goes to one slot twice, and the first time is refused, the second time counts."""
-    decided: list[Action] = [ChangeSlot(3, 5), ChangeSlot(3, 6), ChangeSlot(3, 5), ReviseJob(3, 900, None)]
-    core = outcome(decided, set(refused))
-    assert core.view.running[3].slot == slot
-    assert core.view.running[3].end_us == (1200 if 3 in refused else 1800)
-
-
 FIRST, SECOND, THIRD = rotation(Turn((0,))), rotation(Turn((0, 1)), Turn((1,))), rotation(Turn((2,)))
-
-
-@pytest.mark.parametrize(
-    ("refused", "holds"),
-    [
-        ((), THIRD),
-        ((2,), SECOND),
-        ((1,), THIRD),
-        ((0,), THIRD),
-        ((1, 2), FIRST),
-        ((0, 2), SECOND),
-        ((0, 1), THIRD),
-        ((0, 1, 2), None),
-    ],
-)
-def test_the_last_rotation_that_was_not_refused_holds(refused: tuple[int, ...], holds: SetRotation | None) -> None:
-    core = outcome([FIRST, SECOND, THIRD], set(refused))
-    before = Rotation((Turn((1,), 2), Turn((0,), 1, (4,))), 1)
-    assert core.view.rotation == (before if holds is None else Rotation(holds.turns))
-
-
-def test_a_refused_rotation_goes_before_the_quanta_that_have_ended_since() -> None:
-    core = outcome([THIRD], {0}, QuantumEnded(12, 1, 0), QuantumEnded(13, 0, 0))
-    assert core.view.rotation == Rotation((Turn((1,), 2), Turn((0,), 1, (4,))))
-
-
-def test_a_rotation_that_came_late_is_moved_on_by_the_quanta_that_have_ended() -> None:
-    core = outcome([SECOND], set(), QuantumEnded(12, 1, 1), QuantumEnded(13, 0, 0))
-    assert core.view.rotation == Rotation((Turn((1,)), Turn((0, 1))))
 
 
 DECISIONS: list[Callable[[Random], Action]] = [
@@ -522,31 +386,3 @@ def test_a_core_from_a_welcome_equals_the_one_that_lived(seed: int) -> None:
     again = SchedulerCore(Scripted(), told(core, quantum=quantum))
     again.check()
     assert seen(again) == seen(core)
-
-
-def test_check_finds_damage_in_slots() -> None:
-    def lose_thread(core: SchedulerCore) -> None:
-        core._state.pool_of(1).free = layers_on(0)
-
-    def lose_memory(core: SchedulerCore) -> None:
-        core._state.pool_of(1).free_memory_mb = list(core.view.free_memory_mb)
-
-    def lose_job(core: SchedulerCore) -> None:
-        core._state.away.discard(3)
-
-    def lose_share(core: SchedulerCore) -> None:
-        core._state.running[3] = core._state.running[3]._replace(shares=(1,))
-
-    def pair(core: SchedulerCore) -> None:
-        assert core._state.slots is not None
-        core._state.slots.rotation = Rotation((Turn((1, 2)),))
-
-    for damage in (lose_thread, lose_memory, lose_job, lose_share):
-        core = site()
-        damage(core)
-        with pytest.raises(AssertionError, match=r"slot 1|slot 0|other shares than quanta"):
-            core.check()
-    core = site(start(6, 3, 1))
-    pair(core)
-    with pytest.raises(AssertionError, match="an unpaired job runs beside another one"):
-        core.check()

@@ -20,7 +20,6 @@ from cosched_plugin.protocol.messages import (
     JobReleased,
     JobRequeued,
     JobSpec,
-    JobSubmitted,
     KillJob,
     NodeFailed,
     RejectJob,
@@ -93,12 +92,6 @@ def test_actions_that_are_all_refused_leave_no_trace(actions: list[Action]) -> N
     assert core.refused == len(actions)
 
 
-def test_actions_that_are_not_refused_stay() -> None:
-    actions: list[Action] = [SuspendJob(1), ReviseJob(1, 700, 950), WakeAt(9_000), ResumeJob(6)]
-    core = core_after(actions, *refusals(actions, [0, 3]))
-    assert looks(core) == looks(core_after([ReviseJob(1, 700, 950), WakeAt(9_000)]))
-
-
 @pytest.mark.parametrize("refused", range(3))
 def test_later_actions_have_the_effect_that_they_have_without_a_refused_one(refused: int) -> None:
     """A resumption makes the limit later by the time of suspension, a revision sets it, maybe to what it is already."""
@@ -134,22 +127,9 @@ def test_a_job_whose_rejection_is_refused_is_pending_as_what_has_happened_since_
     assert core.view.pending(2) is core.view.note(2, "seen") is None
 
 
-def test_a_started_job_keeps_the_threads_of_a_refused_suspension() -> None:
-    """Job 1 was cancelled meanwhile: its suspension to disk is refused, but the start on its threads is not."""
-    actions: list[Action] = [SuspendJob(1, to_disk=True), START]
-    core = core_after(actions, *refusals(actions, [0]), JobEnded(1, CANCELLED))
-    assert core.view.free[0] & 1 == 0
-    assert core.view.free[1] & 1 == 0
-
-
 def test_a_refusal_of_another_cores_action_changes_nothing() -> None:
     core = core_after([], ActionRefused(7, 0, "stale: no", (2,)), ActionRefused(7, 5, "no"))
     assert looks(core) == looks(core_after([]))
-
-
-def test_a_job_that_is_announced_late_is_queued_by_its_submission() -> None:
-    core = core_after([], JobSubmitted(JobSpec(9, 15, 1, 100)))
-    assert [job.id for job in core.view.queue] == [2, 9, 3, 5]
 
 
 def test_impossible_events_are_the_managers_fault() -> None:

@@ -6,17 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import pytest
-from tests.plugin.core.parts import NOW_US, START_LIMITED, START_PLAIN, WELCOME, core_with
+from tests.plugin.core.parts import NOW_US, START_LIMITED, START_PLAIN, WELCOME
 
-from cosched_plugin.common.errors import PolicyError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.protocol.messages import (
-    COMPLETED,
     Action,
-    JobEnded,
     RejectJob,
     ResumeJob,
     ReviseJob,
@@ -81,24 +76,6 @@ PLAIN_START = {
 }
 
 
-def test_a_start_is_recorded_with_its_explanation() -> None:
-    assert traced([START_PLAIN]) == [PLAIN_START]
-    said: list[Said | Action] = [
-        Explain(2, {"reason": "order", "free": 4}),
-        Explain(3, {"reason": "of another"}),
-        Explain(2, {"free": 3, "partner": None}),
-        START_PLAIN,
-    ]
-    assert traced(said) == [PLAIN_START | {"reason": "order", "free": 3, "partner": None}]
-
-
-def test_known_facts_have_a_fixed_order_before_others() -> None:
-    (record,) = traced(
-        [Explain(2, {"mine": 1, "group": {}, "unfair_to": 5, "no_search": "short", "reason": "promise"}), START_PLAIN]
-    )
-    assert list(record) == [*PLAIN_START, "reason", "no_search", "unfair_to", "group", "mine"]
-
-
 def test_jobs_that_start_together_name_each_other() -> None:
     first, second = traced([Explain(3, {"slowdown": 1.5}), StartTogether((START_PLAIN, START_LIMITED))])
     assert first == PLAIN_START | {"together": [3]}
@@ -141,35 +118,3 @@ def test_equal_records_of_one_kind_are_written_once() -> None:
         (2, "reserve", 1500),
         (3, "reserve", 1400),
     ]
-
-
-def test_an_impossible_decision_is_not_recorded() -> None:
-    records: list[dict[str, Any]] = []
-    core = SchedulerCore(Explaining([START_PLAIN, START_PLAIN]), WELCOME, records.append)
-    with pytest.raises(PolicyError, match="job 2 does not wait"):
-        core.handle(NOW_US, ())
-    assert records == [PLAIN_START]
-
-
-def test_no_trace_unless_requested() -> None:
-    core = core_with()
-    assert core.view.trace is None
-    assert WholeNodesView(core.view).trace is None
-    core.view.explain(2, lambda: pytest.fail("costly facts without a reader"))
-    core.view.tell("reserve", job=2)
-    records: list[dict[str, Any]] = []
-    listening = SchedulerCore(Explaining(), WELCOME, records.append)
-    assert WholeNodesView(listening.view).trace is listening.view.trace is not None
-    assert listening.handle(NOW_US, (JobEnded(1, COMPLETED),)) == []
-
-
-def test_costly_facts_are_computed_only_for_a_trace() -> None:
-    class Costly:
-        def decide(self, view: View) -> Iterator[Action]:
-            if view.queued:
-                view.explain(2, lambda: {"partners": [view.queued]}, reason="order")
-                yield START_PLAIN
-
-    records: list[dict[str, Any]] = []
-    SchedulerCore(Costly(), WELCOME, records.append).handle(NOW_US, ())
-    assert [(record["reason"], record["partners"]) for record in records] == [("order", [3])]

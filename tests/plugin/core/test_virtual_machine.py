@@ -180,17 +180,3 @@ def test_availability_agrees_with_a_calculation_node_by_node(seed: int) -> None:
 
 def by_id(jobs: list[RunningJob], number: int) -> RunningJob:
     return next(job for job in jobs if job.spec.id == number)
-
-
-def test_caches_follow_the_clock_and_the_nodes() -> None:
-    told = random_welcome(Random("virtual 5"))
-    _, machine = machine_of(told)
-    machine.turn_to(100, NodeSet(-1), int)
-    before = (machine.releases, machine.availability(), machine.free)
-    machine.turn_to(130, NodeSet(-1), int)
-    assert machine.releases == [(end_us + 30, job) for end_us, job in before[0]]
-    machine.turn_to(130, NodeSet(0), int)
-    assert machine.free_nodes == 0
-    assert not any(machine.free)
-    machine.turn_to(100, NodeSet(-1), int)
-    assert (machine.releases, machine.availability(), machine.free) == before

@@ -214,11 +214,3 @@ def test_the_second_thread_of_a_used_node_is_not_free() -> None:
     assert (view.shadow(2), view.shadow(3)) == ((1050, 0), None)
     assert [view.never(JobSpec(7, 0, processes, 1)) for processes in (2, 3)] == [False, True]
     assert not core.view.never(JobSpec(7, 0, 3, 1))  # the plain view leaves that to the manager
-
-
-def test_the_plain_view_plans_with_all_threads() -> None:
-    view = core_with(welcome=WELCOME).view
-    runs = runs_on((0, 2, 2, 1))
-    assert view.claim(runs) == (0, 0b11)
-    assert view.open_to(JobSpec(7, 0, 1, 1, exclusive=True), view.free) is view.free
-    assert view.all_free == view.free

@@ -17,7 +17,7 @@ from cosched_hwmodel.models.by_name import AllowedModels
 from cosched_hwmodel.pairs import PairContention
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.api import JobFacts, Offer, PairModel, View, snapshot_now
+from cosched_plugin.api import JobFacts, PairModel, View, snapshot_now
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.compact import FirstFit
@@ -195,28 +195,6 @@ def place_of(name: str, names: Sequence[str]) -> tuple[int, float, int]:
 def test_a_job_goes_where_its_neighbour_costs_nothing() -> None:
     assert place_of("a", ("a", "b")) == (1, 1.0, 20)
     assert place_of("b", ("a", "b")) == (0, 1.0, 20)
-
-
-def test_the_cost_ends_with_the_neighbour() -> None:
-    """Half of the time beside a neighbour at 1.5: a quarter more."""
-    assert place_of("a", ("a", "a")) == (0, 1.25, 25)
-
-
-def test_unknown_jobs_cost_nothing_and_unknown_pairs_as_much_as_time_sharing() -> None:
-    assert place_of("", "a") == (0, 1.0, 20)
-    assert place_of("a", ("",)) == (0, 1.0, 20)
-    assert place_of("b", "c") == (0, 1.5, 30)
-
-
-def test_a_planned_job_counts_without_a_demand() -> None:
-    view = view_of(("", ""), [job_named("a", 1), job_named("a", 2)])
-    head = Offer(job_named("a", 1, 1, 10), NOW_US, runs_on((0, 1, 4, 1)), 1.0, 10, None)
-    planned = snapshot_now(view).with_planned(head)
-    offer = LessConsume().offer(job_named("a", 2, 1), planned)
-    assert offer is not None
-    assert (offer.runs[0].first, offer.factor) == (1, 1.0)
-    there = factor_of(job_named("a", 2, 1), planned, runs_on((0, 1, 8, 1)))
-    assert there == 1.25
 
 
 def test_rua_starts_identical_jobs_of_other_names_and_waits_with_a_bad_pair() -> None:

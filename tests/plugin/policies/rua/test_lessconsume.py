@@ -115,21 +115,6 @@ def test_the_earliest_start_is_that_of_the_reference(threshold: Fraction, cases:
     assert later > cases / 6
 
 
-def test_without_a_threshold_the_earliest_start_is_that_of_first_fit() -> None:
-    random = Random("earliest")
-    for _ in range(400):
-        case = random_case(random, busy=0.7)
-        (job,) = case.waiting
-        offer = LessConsume().earliest(job, case.view())
-        first = FirstFit().earliest(job, case.view())
-        assert offer is not None
-        assert first is not None
-        assert offer.start_us == first.start_us
-        best = best_factor(case.machine, request_of(job), offer.start_us - NOW_US)
-        assert best is not None
-        assert close(offer.factor, best)
-
-
 @pytest.mark.parametrize("threshold", [None, 1.0, 1.15, 1.25, 1.5])
 @pytest.mark.parametrize("reserved", [False, True])
 @pytest.mark.parametrize("cases", [100, pytest.param(250, marks=pytest.mark.slow)])
@@ -253,55 +238,6 @@ def test_thresholds_tolerate_rounding() -> None:
 
 
 # ---------------------------------------------------------------- limits
-
-
-@pytest.mark.parametrize(
-    ("limit_us", "extend", "run_us", "granted_us"),
-    [
-        (None, True, 41334, None),
-        (None, False, 41334, None),
-        (31001, True, 41334, 41335),  # 31001 x 4/3 = 41334.67
-        (31000, True, 41334, 41334),  # 31000 x 4/3 = 41333.33, as the estimate
-        (31001, False, 31001, 31001),  # the job is killed then, so it is planned no longer
-        (50000, False, 41334, 50000),
-    ],
-)
-def test_extend_limit_rounds_up(limit_us: int | None, extend: bool, run_us: int, granted_us: int | None) -> None:
-    view = view_of([FOUR._replace(nodes=1)])
-    job = job_of(1, 4, 2000, 31000, limit_us)
-    for placement in (LessConsume(extend_limit=extend), LessConsume(threshold=1.5, extend_limit=extend)):
-        offer = placement.offer(job, snapshot_now(view))
-        assert offer is not None
-        assert close(offer.factor, Fraction(4, 3))
-        assert (offer.run_us, offer.limit_us) == (run_us, granted_us)
-        start = offer.start()
-        assert (start.estimate_us, start.limit_us) == (run_us, granted_us)
-
-
-@pytest.mark.parametrize(
-    ("factors", "run_us", "granted_us"),
-    [
-        ((1.0,), 40, 60),  # the factor found, 4/3
-        ((1.15,), 40, 60),  # 1.15 at least
-        ((1.5, 1.15), 45, 68),  # the lowest threshold that 4/3 is within
-        ((1.15, 4 / 3, 1.5), 40, 60),
-    ],
-)
-def test_limits_grow_by_the_lowest_factor_that_is_not_below_the_penalty(
-    factors: Sequence[float], run_us: int, granted_us: int
-) -> None:
-    view = view_of([FOUR._replace(nodes=1)])
-    full, alone = job_of(1, 4, 2000, 30, 45), job_of(2, 1, 2000, 30, 45)
-    for placement in (LessConsume(limit_factors=factors), LessConsume(threshold=1.5, limit_factors=factors)):
-        offer = placement.offer(full, snapshot_now(view))
-        assert offer is not None
-        assert (offer.factor, offer.run_us, offer.limit_us) == (4 / 3, run_us, granted_us)
-        unslowed = placement.offer(alone, snapshot_now(view))
-        assert unslowed is not None
-        assert (unslowed.factor, unslowed.limit_us) == (1.0, round_up_us(45 * min(factors)))
-    kept = LessConsume(limit_factors=factors, extend_limit=False).offer(full, snapshot_now(view))
-    assert kept is not None
-    assert (kept.run_us, kept.limit_us) == (40, 45)
 
 
 @pytest.mark.parametrize("cases", [300, pytest.param(1500, marks=pytest.mark.slow)])
