@@ -14,10 +14,9 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripts.doc_files import Fence, fences, write_files
@@ -50,15 +49,6 @@ SLOW = {
 # Reference pages whose parts other tests check in this process; their examples of the command for it are slow.
 WITH_PARTS = ("adding-a-part.md", "writing-a-policy.md")
 CHECK = "cosched-plugin check"
-_TYPES: dict[Any, str] = {
-    int: "integer",
-    float: "number",
-    str: "text",
-    bool: "true or false",
-    tuple[int, ...]: "list of integers",
-    tuple[str, ...]: "list of texts",
-    Mapping[str, Any]: "table",
-}
 
 
 def text_of(page: str) -> str:

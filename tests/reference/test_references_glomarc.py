@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import pytest
@@ -102,11 +102,6 @@ PRIMARY = Member(0, 16, 10_000, 1, 8)
 
 def candidate(number: int, nodes: int, left: Number = 10_000, factor: Number = 1) -> Member:
     return Member(number, 2 * nodes, left, factor, nodes)
-
-
-def numbers(members: Sequence[Member] | None) -> list[int]:
-    assert members is not None
-    return [one.id for one in members]
 
 
 def test_groups_of_all_steps() -> None:

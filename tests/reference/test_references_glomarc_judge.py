@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from fractions import Fraction
-from math import ceil
-from random import Random
 from typing import Any, TypeAlias
 
 import pytest
 from tests.reference.glomarc_judge import Cos, check_schedule
-from tests.runs import run_on, runs_on
+from tests.runs import runs_on
 
 from cosched_emulator.manager.record import JobRecord, Stay
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import COMPLETED, JobSpec, NodeClass, Run
 
-F = Fraction
 Number: TypeAlias = int | float | Fraction
 
 MACHINE = (NodeClass(3, 2, 2, 1, 0, 0, 0, 0),)
@@ -167,72 +164,3 @@ def test_jobs_run_in_their_slices_and_may_run_in_others() -> None:
     check(JOBS, calendar=[(50_000, 60_000, "medium"), (90_000, 95_000, "medium")])
     with pytest.raises(AssertionError, match="slices out of order at 10 us"):
         check(JOBS, calendar=[(0, 11, "medium"), (10, 20, "long")])
-
-
-# ---------------------------------------------------------------- drawn schedules
-
-
-class Drawn:
-    """A job of a drawn schedule: its half of its nodes, and its remaining work."""
-
-    def __init__(self, random: Random, number: int) -> None:
-        self.id = number
-        self.of = "medium" if number % 2 else "long"
-        self.processes = random.choice((1, 2, 2))  # on each node
-        halves = random.sample(range(3), random.randint(1, 3))
-        self.places = {(node, random.randrange(2)) for node in halves}
-        self.own_ppm = (random.randint(900_000, 1_400_000), 1_000_000)
-        self.run_us = random.randint(1000, 60_000)
-        self.left = F(self.run_us)
-        self.ready_us = 0
-        self.stays: list[tuple[int, int]] = []
-
-
-def drawn_schedule(seed: int, jobs: int) -> tuple[list[JobRecord], Cos, list[tuple[int, int, str]]]:
-    """Return a schedule of two classes in turn, worked out instant by instant."""
-    random = Random(seed)
-    queue = [Drawn(random, number) for number in range(jobs)]
-    pairs = {(a, b): 1.0 + random.randrange(600_000) / 1_000_000 for a in range(jobs) for b in range(jobs)}
-    slices: list[tuple[int, int, str]] = []
-    here: list[Drawn] = []
-    on_disk: list[Drawn] = []
-    records = []
-    now = 0
-    while queue or here or on_disk:
-        of = "medium" if len(slices) % 2 else "long"
-        until = now + random.randint(5000, 30_000)
-        slices.append((now, until, of))
-        here = [job for job in on_disk if job.of == of]
-        on_disk = [job for job in on_disk if job.of != of]
-        for job in here:
-            job.ready_us = now + RESUME_US
-            job.stays.append((now, until))
-        while now < until:
-            for job in [job for job in queue if job.of == of]:
-                if all(job.places.isdisjoint(other.places) for other in here):
-                    queue.remove(job)
-                    job.stays.append((now, until))
-                    here.append(job)
-            factors = {}
-            for job in here:
-                beside = {other for other in here for node, half in other.places if (node, 1 - half) in job.places}
-                own = F(job.own_ppm[0], 1_000_000) if job.processes == 2 else F(1)
-                factors[job] = own * max((F(pairs[job.id, other.id]) for other in beside), default=F(1))
-            ends = [max(now, job.ready_us) + ceil(job.left * factors[job]) for job in here]
-            step = min([until, *ends, *(job.ready_us for job in here if job.ready_us > now)])
-            for job in here:
-                if job.ready_us < step:
-                    job.left -= min(job.left, (step - max(now, job.ready_us)) / factors[job])
-            now = step
-            for job in [job for job in here if job.left == 0]:
-                here.remove(job)
-                job.stays[-1] = (job.stays[-1][0], now)
-                runs: list[Run] = []
-                for node, half in sorted(job.places):
-                    mask = BACK if half else FRONT
-                    runs.append(run_on(node, 1, mask if job.processes == 2 else mask & 3, job.processes))
-                estimate_us = MEDIUM_US if of == "medium" else LONG_US
-                records.append(record(job.id, job.run_us, job.stays, tuple(runs), job.own_ppm, estimate_us))
-        on_disk += here
-        here = []
-    return records, lambda job, other: pairs[job, other], slices

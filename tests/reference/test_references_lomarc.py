@@ -156,10 +156,6 @@ def c_of(a: Job, b: Job) -> Number:
     return F(2) if b.id in (4, 5, 6) else F(7, 5)
 
 
-def always(c: Number) -> Callable[[Job, Job], Number]:
-    return lambda _a, _b: c
-
-
 @pytest.mark.parametrize(("heuristic", "index", "selected"), [("first", 5, 1), ("u2", 6, 2), ("u1", 7, 3)])
 @pytest.mark.parametrize("exact", [True, False])
 def test_best_match_and_funnel(heuristic: Heuristic, index: int, selected: int, exact: bool) -> None:
@@ -228,11 +224,6 @@ def test_a_right_schedule_passes() -> None:
 def test_a_wrong_schedule_is_refused(job_1: Stay, job_2: Stay, error: str) -> None:
     with pytest.raises(AssertionError, match=error):
         check([JOB_1, JOB_2], [job_1, job_2])
-
-
-# Slowdown 2; job 3 is suspended from 10 to 30. Job 1: 5 + 20 + 15 = 40 until 60; job 3: 5 + 0 + 15, and 5 alone.
-SUSPENDED = Stay(3, 0, 65_000, (run(0, 1, 2),), ((10_000, 30_000),))
-HOST = Stay(1, 0, 60_000, (run(0, 1, 1),))
 
 
 CAPACITY = 1000

@@ -126,10 +126,6 @@ def completed(end: Fraction | int, work: int) -> Outcome:
     return Outcome(F(end), False, F(work))
 
 
-def killed(end: int, work: Fraction | int) -> Outcome:
-    return Outcome(F(end), True, F(work))
-
-
 def test_two_jobs_in_turn() -> None:
     # Two jobs of 2 high processes on a node for 6000: p = 1/3, rate 3/4. Job 1 alone until 6 has done 6 of 12, the
     # other 6 take 8 -> 14. Job 2 has then done 6 of 9; the last 3 alone -> 17.

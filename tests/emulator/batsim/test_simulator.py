@@ -347,7 +347,6 @@ def test_a_scheduler_that_never_ends_its_registration_is_told(tmp_path: Path) ->
         Talk(tmp_path, [job("a")], dynamic=True).run(at_once)
 
 
-DYN = {"dynamic": True}
 REPLIES: dict[str, tuple[Any, str]] = {
     "no list": ({"now": 1, "events": {}}, "events: expected a list"),
     "type": (("JOB_SUBMITTED", {}), r"events\[0\]\.type: .* got \"JOB_SUBMITTED\""),

@@ -20,7 +20,6 @@ SHARED: dict[str, Any] = {
     "time_sharing": {"quantum_s": 1.0},
 }
 SETTINGS = ("backfill.sharp_change=any", "backfill.compaction=true")
-MINUTE_US = 60_000_000
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil
 from random import Random
@@ -12,26 +11,10 @@ from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
-from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
-from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import NodeClass, Run, UsageTuple
-
-
-class Pairs:
-    """A model with a penalty for each ordered pair of jobs, which records its calls."""
-
-    name = "pairs"
-
-    def __init__(self, penalties: Mapping[tuple[int, int], float]) -> None:
-        self.penalty_of = penalties
-        self.asked: list[tuple[NodeShape, tuple[Load, ...]]] = []
-
-    def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
-        self.asked.append((node, tuple(loads)))
-        ids = [load.job_id for load in loads]
-        return [sum(self.penalty_of.get((one, other), 0.0) for other in ids if other != one) for one in ids]
 
 
 def cluster_under(model: ContentionModel, nodes: int = 3, composition: str = "bulk-synchronous") -> ContendedNodes:

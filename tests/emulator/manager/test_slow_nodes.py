@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import ceil
 from typing import Any
 
 import pytest
@@ -24,36 +22,10 @@ from cosched_plugin.common.allocation import Machine
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import NodeClass
 
-S = 1_000_000
-
 
 def cluster_of(nodes: int, composition: str, model: ContentionModel | None = None) -> ContendedNodes:
     machine = Machine([NodeClass(nodes, 1, 4, 1, 1000, 1000, 0, 0)])
     return ContendedNodes(machine, NoContention() if model is None else model, composition_named(composition))
-
-
-def expected_end(run_us: int, nodes: list[int], changes: list[tuple[int, int, int]], composition: str) -> int:
-    """Return when a job that starts at 0 ends, by adding up its work between the changes (time, node, factor)."""
-    factors = dict.fromkeys(nodes, 1)
-    left = {node: Fraction(run_us) for node in nodes}
-    now = Fraction(0)
-    end = Fraction(0)
-    for at_us, node, factor in [*sorted(changes), (None, 0, 1)]:
-        worst = max(factors.values())
-        for each in nodes:
-            pace = factors[each] if composition == "paper" else worst
-            if left[each] > 0:
-                done_at = now + left[each] * pace
-                if at_us is None or done_at <= at_us:
-                    left[each] = Fraction(0)
-                    end = max(end, done_at)
-                else:
-                    left[each] -= (at_us - now) / pace
-        if at_us is not None:
-            now = Fraction(at_us)
-            if node in factors:
-                factors[node] = factor
-    return ceil(end)
 
 
 def test_a_slow_node_multiplies_the_slowdown_by_contention() -> None:

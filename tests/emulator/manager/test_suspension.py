@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.emulator.parts import at_times, job, manager, node_class, play, start
+from tests.emulator.parts import at_times, job, manager, play, start
 
-from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
-from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 
 # Both must work with and without a model of contention.
@@ -29,13 +27,3 @@ def test_a_job_that_ends_at_this_instant_cannot_be_suspended(contention: bool) -
     refused = [event for event in player.batches[-1][2] if isinstance(event, m.ActionRefused)]
     assert [event.reason for event in refused] == ["job 1 does not run"] * 2
     assert [event.job_ids for event in refused] == [(), ()]
-
-
-# ---------------------------------------------------------------- neighbours
-
-
-def pair_manager() -> Manager:
-    """Return a manager of one node of two threads, on which jobs 1 and 2 slow each other down to 2/3."""
-    usages: dict[int, m.UsageTuple] = {1: ("cpu", 500_000, 0, 500_000, 0), 2: ("cpu", 500_000, 500_000, 0, 0)}
-    model = LomarcContention(LomarcModel(remainder=True, good_share_ppm=0), usages)
-    return manager(node_class(1), model=model)

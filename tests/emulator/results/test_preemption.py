@@ -41,15 +41,6 @@ def write(out: Path, records: list[JobRecord], **options: Any) -> Path:
     )
 
 
-def steps(found: Any) -> list[tuple[float, int]]:
-    """Return the changes only, as (seconds, value)."""
-    kept: list[tuple[float, int]] = []
-    for time_us, value in zip(found.times_us.tolist(), found.values.tolist(), strict=True):
-        if not kept or kept[-1][1] != value:
-            kept.append((time_us / SECOND, value))
-    return kept
-
-
 # ---------------------------------------------------------------- records
 
 

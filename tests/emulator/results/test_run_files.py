@@ -35,10 +35,6 @@ from cosched_plugin.config import choose
 BUSY = {"seed": 3, "cluster": {"nodes": 16}, "workload": {"lublin": 300, "aarr": 8.83, "lublin_size": "nodes"}}
 
 
-def stored(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in out.iterdir() if path.name != "timing.json"}
-
-
 def test_jobs_that_never_end_are_listed_last(tmp_path: Path) -> None:
     short_of_nodes = {**BUSY, "script": [{"at_s": 20_000, "do": "fail-node", "node": 0}]}
     prepared, choice = prepare(short_of_nodes), choose("easy")

@@ -98,7 +98,6 @@ def wait_row(*policies: PolicyRuns, paired: bool = True, **settings: Any) -> See
 A = policy("a", [10, 20, 30])
 FACTOR = math.exp(T2 * 10 / 3**0.5 / 20)  # of the interval of A's mean
 HALVED = policy("b", [5, 10, 15])
-MIXED = policy("c", [12, 20, 27])
 
 
 def test_more_is_better_and_differences_where_there_is_no_row_of_changes() -> None:

@@ -18,7 +18,6 @@ from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 from cosched_plugin.config import choose
 
-SECOND = 1_000_000
 TEXT = """row,column,ratio,procs,compact_s
 a,a,1.0,8,100
 a,b,0.8,8,100

@@ -80,10 +80,6 @@ def prepared_of(log: Path, **sections: object) -> Prepared:
     return prepare(table)
 
 
-PAIRS = [["1", "2", 1.25], ["2", "1", 1.5]]
-TRUTH = {"contention": TABLE, "parameters": {"pairs": PAIRS, "otherwise": 4}}
-
-
 # ---------------------------------------------------------------- truth and belief
 
 
@@ -110,11 +106,6 @@ def test_a_model_of_nodes_may_be_the_truth(log: Path) -> None:
 
 
 # ---------------------------------------------------------------- refusals
-
-
-class Wrong(Table):
-    def slowdown(self, job: JobFacts, other: JobFacts) -> float:
-        return super().slowdown(job, other) - 10
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,15 @@ import pytest
 
 from cosched_emulator import prepare
 from cosched_emulator.cli.scenario_options import overrides
-from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
-from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_hwmodel.models.paper_pairs import StatisticalPairs
-from cosched_hwmodel.statistical import SelfSlowdown, StatisticalModel, draw_self_slowdown
-from cosched_plugin.config import choose
+from cosched_hwmodel.statistical import StatisticalModel, draw_self_slowdown
 from cosched_plugin.core.state import believed_model, believed_pairs
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import Belief, JobSpec
+from cosched_plugin.protocol.messages import Belief
 
-SECOND = 1_000_000
 NODE = {"nodes": 8, "preset": "g-lomarc-2x2"}
 TABLE_4 = {"lublin": 200, "self_slowdowns": "table4"}
 
@@ -81,21 +75,6 @@ def test_unknown_pairs_are_drawn_again_from_the_same_distribution() -> None:
 def test_invalid_parameters_are_refused(parameters: tuple[tuple[str, Any], ...]) -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters"):
         believed_pairs(Belief("statistical", "paper", (), parameters))
-
-
-# ---------------------------------------------------------------- truth
-
-
-def ends(prepared: Prepared, sizes: tuple[int, ...], selves: tuple[SelfSlowdown | None, ...]) -> list[float]:
-    """Return when jobs of 100 s end that start together on one node, in seconds."""
-    jobs = tuple(
-        job._replace(run_us=100 * SECOND, spec=JobSpec(number, 0, size, 10**12), self_slowdown=own)
-        for number, (job, size, own) in enumerate(zip(prepared.workload.jobs, sizes, selves, strict=False), 1)
-    )
-    nodes = (prepared.nodes[0]._replace(nodes=1),)
-    manager = build_manager(replace(prepared, nodes=nodes))
-    records = Simulation(manager, Agenda(manager, jobs), DirectLink(choose("easy").scheduler)).run()
-    return [(record.end_us or 0) / SECOND for record in sorted(records, key=lambda record: record.job.spec.id)]
 
 
 # ---------------------------------------------------------------- workload

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,15 @@ import pytest
 from cosched_emulator import prepare, simulate
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
-from cosched_emulator.nodeos.simulated_process import Process
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.process_nodes import node_settings, program_maker
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.nas import kinds
 
-SECOND = 1_000_000
-
 
 def table(workload: dict[str, Any] | None = None, sharing: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     jobs = {"lublin": 12, "run_factor": 0.01, **(workload or {})}
     return {"cluster": {"nodes": 8}, "workload": jobs, "time_sharing": sharing or {}, **more}
-
-
-def warnings_of(scenario: dict[str, Any]) -> list[str]:
-    return [note.removeprefix("warning: ") for note in prepare(scenario).workload.notes if note.startswith("warning: ")]
 
 
 def programs_of(prepared: Prepared) -> list[Program]:
@@ -102,10 +94,6 @@ def test_a_side_file_gives_programs_by_job(tmp_path: Path) -> None:
     assert f"programs {file}: 3 jobs; 1 jobs not in it run fine" in prepared.workload.notes
     file.write_text("job,program\n77,io\n")
     assert f"{file} names none of the 4 jobs" in prepare(read_scenario(str(scenario), {})).workload.warnings
-
-
-def _processes() -> int:
-    return sum(isinstance(item, Process) for item in gc.get_objects())
 
 
 def test_programs_with_larger_processes_than_asked_for_are_not_drawn() -> None:

@@ -50,15 +50,6 @@ def test_watts_of_polling_need_processes_that_poll() -> None:
     assert not told({"nodes": "exact", "coscheduling": "sb"})
 
 
-SHARED = {
-    "cluster": {"nodes": 8, "preset": "lomarc-ht"},
-    "workload": {"lublin": 3, "characteristics": "M1"},
-    "truth": {"contention": "lomarc"},
-}
-PROCESSES = {"cluster": {"nodes": 8}, "workload": {"lublin": 3}}
-SUSPENDED = "has no effect where no job is suspended so"
-
-
 NODE = "[[nodes]]\ncount = 4\nsockets = 1\ncores_per_socket = 2\nthreads_per_core = 2\nmemory_mb = 1000\n"
 SIDE = {
     "nodes.toml": NODE + "network_mbs = 100\ninteger_slots_ppm = 1000000\n",
@@ -113,5 +104,3 @@ def test_facts_that_nobody_uses_are_named(
 
 
 LOMARC = {"workload": {"lublin": 3, "characteristics": "M1"}}
-UNLIMITED = {"preset": "rua-4way", "memory_bandwidth_mbs": 0}  # the preset's limit, taken away
-MIXED = {"workload": {"lublin": 3, "mix": "med"}}

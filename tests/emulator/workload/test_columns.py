@@ -22,36 +22,11 @@ from cosched_emulator.workload.jobs_in_columns import (
 from cosched_hwmodel.draws import choice, uniform
 from cosched_hwmodel.statistical import draw_self_slowdown, draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM, round_up_us
-from cosched_plugin.protocol.messages import JobSpec
 
 times = st.integers(0, 2**62)
-demands = st.none() | st.tuples(times, times, times)
 usages = st.none() | st.tuples(st.sampled_from(["cpu", "disk"]), times, times, times, times)
 ranges = st.sampled_from([(), ((0, 4), (8, 1))])
-amounts = st.sampled_from([(), (("gpu", 2),)])
 pairs = st.none() | st.tuples(times, times)
-specs = st.builds(
-    JobSpec,
-    times,
-    times,
-    times,
-    times,
-    st.none() | times,
-    st.text(),
-    st.text(),
-    times,
-    times,
-    times,
-    times,
-    st.booleans(),
-    ranges,
-    amounts,
-    amounts,
-    demands,
-    usages,
-    pairs,
-    priority=times,
-)
 
 
 def test_repeated_values_are_stored_once() -> None:

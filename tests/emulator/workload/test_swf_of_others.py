@@ -11,8 +11,6 @@ from tests.emulator.workload.test_swf import row
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, SwfTrace, load_swf
 
-SECOND = 1_000_000
-
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:

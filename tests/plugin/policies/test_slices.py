@@ -67,7 +67,6 @@ from cosched_plugin.protocol.messages import (
 
 PLENTY_MB = 1_000_000
 BY_LENGTH = Classes()
-KIND = {"short": 0, "medium": 1, "long": 2}
 
 
 # ---------------------------------------------------------------- classes do not affect each other

@@ -13,8 +13,6 @@ import pytest
 from tests.plugin.slurm.bed import PACKAGES, PORTS, SCRIPT, Bed, bed, each_slurm, free_ports
 from tests.processes import environment, run_python
 
-ANY = {"00000000", "0" * 32}  # the address of all interfaces, in /proc/net
-
 
 def pids(one: Bed) -> set[int]:
     files = (one.folder / "pids").glob("*.pid")

@@ -30,7 +30,6 @@ from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.policies.glomarc.upkeep import place_of
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.slices import Classes
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -46,7 +45,6 @@ SHORT_US = 600 * SECOND_US
 NEAR_US = 2
 NODES = 6
 PLENTY_MB = 1_000_000
-CLASSES = Classes()
 
 
 def class_of(estimate_us: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from random import Random
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from tests.plugin.policies.cases import NOW_US
@@ -208,41 +208,3 @@ def test_the_host_of_each_newcomer_is_that_of_the_reference(heuristic: str, mode
             assert (None if seat is None else cast(Guest, seat).host.job.id) == expected
             joined += expected is not None
     assert joined > 10
-
-
-BAD: list[tuple[dict[str, Any], str]] = [
-    (
-        {"matching": "adjacent"},
-        "policy: matching adjacent needs whole nodes (every job has its nodes to itself until another one is put beside it), "
-        "which no part here provides; shape nodes would",
-    ),
-    (
-        {"preset": "pss", "backfill": "rua"},
-        "policy: backfill rua needs least penalty (a search for the place with the least penalty, within any of several "
-        "thresholds), which no part here provides; placement lessconsume would",
-    ),
-    (
-        {"preset": "am", "backfill": "rua", "placement": "lessconsume"},
-        "policy: matching adjacent needs company (the backfill asks the matching for co-located jobs), which no part here "
-        "provides; backfill none or backfill skip or backfill easy or backfill sjbf or backfill conservative or backfill "
-        "conservative-starts or backfill by-gain would",
-    ),
-    ({"preset": "pss", "order": {"age_s": -1}}, "policy.order.age_s: expected seconds, 0 or more, got -1"),
-    (
-        {"preset": "am", "matching": {"cpu": "risc"}},
-        "policy.matching.cpu: expected hyperthreaded or standard, got 'risc'",
-    ),
-    (
-        {"preset": "am", "matching": {"weak_load": 1.1}},
-        "policy.matching.weak_load: expected a number from 0 to 1, got 1.1",
-    ),
-    (
-        {"preset": "lomarc-r", "matching": {"future": "some"}},
-        "policy.matching.future: expected longer, all or none, got 'some'",
-    ),
-    (
-        {"preset": "lomarc-u1", "matching": {"future": "all"}},
-        "policy.matching.future: matching u1 has no such parameter",
-    ),
-    ({"preset": "ac", "matching": {"max_slowdown": 2}}, "policy.matching.max_slowdown: matching always has no such"),
-]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import pytest
-from tests.plugin.policies.lomarc.lomarc_cases import SECOND_US, c_of, spec_of, usage_of
+from tests.plugin.policies.lomarc.lomarc_cases import c_of, usage_of
 from tests.reference.lomarc import (
     FinishedJob,
     Number,
@@ -24,14 +24,12 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
-from cosched_plugin.protocol.messages import COMPLETED, UsageTuple, Welcome
+from cosched_plugin.protocol.messages import COMPLETED, Welcome
 
-ALL = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n")
 NEAR_US = 5  # several roundings to a microsecond
 
 
@@ -164,15 +162,3 @@ def test_co_location_kills_no_job(policy: str) -> None:
     assert played.pairs()
     for record in played.records:
         assert abs(cast(int, record.limit_us) - record.estimate_us) <= NEAR_US
-
-
-# ---------------------------------------------------------------- by hand
-
-# A pair of one of each kind has a slowdown of 1.5: they compete only for reading, half of the time of both.
-CPU = ("cpu", 500_000, 0, 500_000, 300_000)
-NETWORK = ("network", 0, 500_000, 500_000, 300_000)
-
-
-def _job(number: int, submit_s: int, size: int, seconds: int, usage: UsageTuple) -> WorkloadJob:
-    spec = spec_of(number, size, seconds, usage, submit_s * SECOND_US)
-    return WorkloadJob(spec, seconds * SECOND_US, None, number, usage)

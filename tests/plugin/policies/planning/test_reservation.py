@@ -14,7 +14,6 @@ from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob, StartJob
 
 TWO = NodeClass(2, 1, 2, 1, 16, 6000, 0, 0)
-FOUR = NodeClass(2, 1, 4, 1, 16, 6000, 0, 0)
 
 
 def job(number: int, processes: int, estimate_us: int, **more: Any) -> JobSpec:

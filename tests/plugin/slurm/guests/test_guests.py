@@ -26,7 +26,6 @@ from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.console import Log
 
-WHOLE = ("-n4", "-N1", "--mem=100")
 LIGHT = {"usage": {"bound": "cpu", "cpu": 0.9, "network": 0.05, "disk": 0.05, "memory": 0.2}}
 DISK = {"usage": {"bound": "disk", "cpu": 0.3, "network": 0.1, "disk": 0.6, "memory": 0.2}}
 SITE = '[belief]\ncontention = "lomarc"\n'
