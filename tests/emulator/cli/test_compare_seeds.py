@@ -137,24 +137,6 @@ def test_common_jobs_are_those_of_each_seed(tmp_path: Path) -> None:
     assert figure["change_percent"][1] == {"mean": 0, "low": 0, "high": 0, "seeds": 2, "lower": None}
 
 
-def test_json_has_the_runs_as_before_and_the_intervals(runs: list[Path]) -> None:
-    found = json.loads(invoke(compare, *runs, "--json").stdout)
-    single = json.loads(invoke(compare, runs[0], "--json").stdout)
-    assert [*single] == ["runs"]
-    assert found["runs"][0] == single["runs"][0]
-    assert [run["name"] for run in found["runs"]] == ["easy-1", "easy-2", "rua-1", "rua-2"]
-    assert found["intervals"]["level"] == 0.95
-    assert found["intervals"]["columns"][1] == {
-        "name": "rua",
-        "seeds": [1, 2],
-        "folders": [str(folder) for folder in runs[2:]],
-        "repeats": False,
-    }
-    wait = next(each for each in found["intervals"]["figures"] if each["label"] == "wait, mean")
-    assert [each["low"] for each in wait["intervals"]] == pytest.approx([20 / FACTOR, 10 / FACTOR])
-    assert wait["best"] == [False, True]
-
-
 def test_seeds_that_give_the_same_run_are_noted(tmp_path: Path, runs: list[Path]) -> None:
     same = [written(tmp_path, "fcfs", seed, 40) for seed in (1, 2)]
     result = invoke(compare, *same, *runs[:2])
@@ -163,13 +145,6 @@ def test_seeds_that_give_the_same_run_are_noted(tmp_path: Path, runs: list[Path]
         in result.stderr
     )
     assert waits(result.stdout)[0].startswith(f"wait, mean s 40.00 {OF_20}")
-
-
-def test_single_runs_look_as_before(runs: list[Path]) -> None:
-    result = invoke(compare, runs[0], runs[2])
-    assert result.stdout.splitlines()[0].split() == ["easy-1", "rua-1"]
-    assert waits(result.stdout)[0] == "wait, mean s 10.00 5.00*"
-    assert ("±" in result.stdout, "change" in result.stdout, result.stderr) == (False, False, "")
 
 
 def one_wait(wait_s: float) -> list[JobRecord]:

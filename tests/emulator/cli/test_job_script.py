@@ -45,25 +45,6 @@ def laid_out(**options: Any) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("90", 5400),
-        ("1:30", 90),
-        ("1:30:00", 5400),
-        ("2-3", 2 * 86_400 + 3 * 3600),
-        ("2-3:4", 2 * 86_400 + 3 * 3600 + 240),
-        ("2-3:4:5", 2 * 86_400 + 3 * 3600 + 245),
-        ("0", 0),
-        ("0-0", 0),
-        ("UNLIMITED", 0),
-        ("100:70", 6070),
-    ],
-)
-def test_times_have_slurms_forms(text: str, seconds: int) -> None:
-    assert read_time(text) == seconds * 1_000_000
-
-
-@pytest.mark.parametrize(
     "text", ["", "a", "1:2:3:4", "1-", "-1", "1.5", "1:", ":1", "2-3:4:5:6", "²", "9" * 13, "1-1-1"]
 )
 def test_malformed_times_are_refused(text: str) -> None:
@@ -112,12 +93,6 @@ def test_sets_of_numbers() -> None:
     for bomb in ("0-99999999", "0-999999999999999999", ",".join(["0-1048575"] * 100)):  # counted, not made
         with pytest.raises(ValueError, match="at most 1048576 numbers"):
             read_idset(bomb)
-
-
-def test_defaults_of_a_request() -> None:
-    request, notes = request_of({})
-    assert request == submit_job(processes=1, estimate_us=HOUR_US, limit_us=HOUR_US, ppn_max=0)
-    assert notes == []
 
 
 def test_layout_of_processes_on_nodes() -> None:
@@ -210,13 +185,6 @@ def test_a_script_carries_all_of_it(tmp_path: Path) -> None:
         requeue=False,
         exit_code=3,
     )
-
-
-def test_later_lines_and_the_command_line_take_precedence(tmp_path: Path) -> None:
-    lines = ("#SBATCH -n 4", "#COSCHED -n 5", "#SBATCH --requeue")
-    assert asked(tmp_path, *lines).job.processes == 5
-    assert asked(tmp_path, *lines, ntasks=6, requeue=False).job.processes == 6
-    assert asked(tmp_path, *lines, requeue=False).requeue is False
 
 
 def test_ignored_options_are_named_once(tmp_path: Path) -> None:

@@ -119,16 +119,6 @@ def test_policies_that_may_share_nodes_are_named(tmp_path: Path) -> None:
     assert "may place" not in output_of(compare, exclusive)
 
 
-def test_another_seed_of_a_mix_is_another_workload(tmp_path: Path) -> None:
-    for name, seed, mix in (("a", 1, "high"), ("b", 2, "high"), ("c", 1, None), ("d", 2, None)):
-        config = {"seed": seed, "workload": {"mix": mix}}
-        arguments: Any = {"summary": summarise(six_jobs(), TWO_NODES), "resolved_config": config, "timing": {}}
-        write_run(tmp_path / name, six_jobs(), TWO_NODES, workload=workload_of(six_jobs()), **arguments)
-    keys = [workload_key(tmp_path / name) for name in "abcd"]
-    assert len(set(keys)) == 3
-    assert keys[2] == keys[3]
-
-
 def test_what_a_log_says_of_the_outcome_makes_no_other_workload(tmp_path: Path) -> None:
     """Nor does the run folder of an earlier version, which did not write it."""
     arguments: Any = {"summary": summarise(six_jobs(), TWO_NODES), "resolved_config": {}, "timing": {}}
@@ -139,13 +129,6 @@ def test_what_a_log_says_of_the_outcome_makes_no_other_workload(tmp_path: Path) 
         write_run(tmp_path / name, six_jobs(), TWO_NODES, workload=workload, **arguments)
     keys = [workload_key(tmp_path / name) for name in "abc"]
     assert keys[0] == keys[1] != keys[2]
-
-
-def test_compare_counts_all_jobs_on_request(runs: Path) -> None:
-    line = next(
-        line for line in output_of(compare, runs / "easy", "--jobs", "all").splitlines() if "wait, mean" in line
-    )
-    assert line.split()[-1] == "22.50"
 
 
 def test_compare_as_json(runs: Path) -> None:
@@ -206,13 +189,6 @@ def test_class_bounds_out_of_order_are_refused(runs: Path) -> None:
     output_of(classes, runs / "easy", "--short-s", "10800")
 
 
-@pytest.mark.parametrize("option", ["--short-s=-1", "--medium-s=1.5", "--bound-s=0", "--high-load=0"])
-def test_class_rules_out_of_range_are_refused(runs: Path, option: str) -> None:
-    result = invoke(classes, runs / "easy", option)
-    assert result.exit_code == 2
-    assert f"Invalid value for '{option.partition('=')[0]}'" in result.output
-
-
 @pytest.mark.parametrize("command", [compare, classes])
 def test_a_missing_or_damaged_run_folder_is_named(command: Any, runs: Path) -> None:
     result = invoke(command, runs / "easy", runs / "nowhere")
@@ -230,20 +206,6 @@ def test_plot_draws_each_kind(runs: Path, kind: str) -> None:
     said = output_of(plot, runs / "easy", "--kind", kind, "--out", runs / "x.svg", "--title", "Title")
     assert said == f"picture: {runs / 'x.svg'}\n"
     assert (runs / "x.svg").read_bytes().startswith(b"<?xml")
-
-
-def test_plot_ecdf_of_several_runs_leaves_out_the_warm_up(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cosched_emulator.results.figures import plot as pictures
-
-    drawn: dict[str, list[float]] = {}
-
-    def keep(_out: Path, series: Any, *_: object) -> None:
-        drawn.update({name: values.tolist() for name, values in series})
-
-    monkeypatch.setattr(pictures, "plot_distribution", keep)
-    arguments = ("--kind", "ecdf", "--quantity", "wait", "--jobs", "all", "--out", runs / "x.png")
-    output_of(plot, runs / "easy", runs / "rua", *arguments)
-    assert drawn == {"easy": [0.0, 10.0, 10.0, 70.0], "rua": [70.0]}
 
 
 def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

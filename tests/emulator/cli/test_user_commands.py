@@ -22,7 +22,6 @@ from tests.processes import Ran, ended
 from cosched_emulator.accounting.database_schema import migrate
 from cosched_emulator.cli.job_options import job_options
 from cosched_emulator.cli.main import COMMANDS
-from cosched_emulator.cli.user_tables import text_table
 from cosched_emulator.errors import LinkError
 from cosched_emulator.users import client
 from cosched_emulator.users.client import ManagerConnection
@@ -41,7 +40,6 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
-from cosched_emulator.users.told import clock_text
 from cosched_emulator.users.waiting import wait_for
 from cosched_plugin.protocol.messages import JobSpec
 
@@ -359,16 +357,6 @@ def test_waiting_survives_a_restart_but_ends_in_time(endpoint: str) -> None:
         assert 0.5 < time.monotonic() - began < 5
     finally:
         gone.close()
-
-
-# ---------------------------------------------------------------- text
-
-
-def test_formats_of_times_texts_and_tables() -> None:
-    assert [clock_text(s) for s in (0.0, 59.9, 60.0, 3599.0, 3600.0, 86_400.0, None)] == [
-        "0:00", "0:59", "1:00", "59:59", "1:00:00", "1-00:00:00", "-",
-    ]  # fmt: skip
-    assert text_table(("A", "LONG"), [("x", "1")], frozenset({"LONG"})) == "A  LONG\nx     1\n"
 
 
 # ---------------------------------------------------------------- a real manager
