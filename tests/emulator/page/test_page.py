@@ -20,6 +20,7 @@ from cosched_emulator import simulate
 from cosched_emulator.cli.report import report
 from cosched_emulator.page.document import Bars, Beside, Block, Figure, Page, Paragraph, Section, Table, page_parts
 from cosched_emulator.page.run_page import run_page
+from cosched_emulator.page.run_tables import user_block
 from cosched_emulator.page.schedule import pack_numbers, pack_texts, schedule_figure, shown_jobs
 from cosched_emulator.results.figures.metrics import ALL_JOBS, population, quantity
 from cosched_emulator.results.files.run_reader import read_owners, read_run
@@ -203,6 +204,20 @@ def test_over_several_seeds_figures_and_losers_are_of_all_and_the_rest_says_its_
     assert [block.title for block in page.sections[1].blocks if isinstance(block, Figure)] == [
         "Jobs on nodes, pss, seed 1", "Jobs on nodes, lomarc-r, seed 1",
     ]  # fmt: skip
+
+
+def test_users_have_jobs_hours_and_waits_and_add_up_to_all(gpu_run: Path) -> None:
+    run = read_run(gpu_run)
+    table = user_block("run", run, read_owners(gpu_run, run.jobs), (60.0, "min"))
+    assert isinstance(table, Table)
+    (_, *total), *users = table.rows
+    waits = quantity(run.jobs, "wait_s", population(run.jobs, "finished", run.selection)) / 60
+    assert table.headings[3:5] == ("wait, mean min", "wait, p95 min")
+    assert [float(cell.replace(",", "")) for cell in total[2:4]] == pytest.approx(
+        [waits.mean(), np.percentile(waits, 95)], rel=0.01
+    )
+    assert sum(int(row[1]) for row in users) == int(total[0]) == 60
+    assert sum(float(row[2]) for row in users) == pytest.approx(float(total[1]), rel=0.01)
 
 
 def test_gpus_and_partitions_have_charts_and_tables(gpu_run: Path) -> None:
