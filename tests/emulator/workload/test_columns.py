@@ -43,6 +43,9 @@ def test_repeated_values_are_stored_once() -> None:
 @pytest.mark.parametrize("workload", [{"lublin": 20_000}, {"lublin": 20_000, "limits": "estimate", "mix": "med"}])
 def test_a_job_takes_little_memory(workload: dict[str, object]) -> None:
     scenario = read_scenario(None, {"workload": workload})
+    build_workload(
+        read_scenario(None, {"workload": {**workload, "lublin": 10}}), 128, 128
+    )  # modules that are loaded do not count
     tracemalloc.start()
     try:
         jobs = build_workload(scenario, 128, 128).jobs
