@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,7 @@ import pytest
 
 from cosched_emulator import simulate
 from cosched_emulator.workload.sacct import sacct_machine
-from cosched_emulator.workload.sacct.sacct_log import NO_LAYOUT, UNEVEN, ImportOptions, ImportReport, import_dump
+from cosched_emulator.workload.sacct.sacct_log import UNEVEN, ImportOptions, ImportReport, import_dump
 
 PLAIN = ImportOptions()
 HEADER = "JobID|User|Partition|State|Submit|Start|End|Suspended|TimelimitRaw|AllocNodes|NCPUS|ReqCPUS|NodeList|JobName"
@@ -45,69 +44,6 @@ def imported(folder: Path, rows: Iterable[str], options: ImportOptions = PLAIN, 
 
 
 # ---------------------------------------------------------------- nodes with names
-
-
-@pytest.mark.parametrize(
-    ("rows", "classes"),
-    [
-        ([*(row(n, f"c{n}", 4) for n in range(1, 9)), row(9, "fat1", 128)], ((8, 4), (1, 128))),
-        ([*(row(n, f"n{n}", 4) for n in range(1, 9)), row(9, "n9", 128)], ((8, 4), (1, 128))),
-        ([*(row(n, "n1", 1, n, n + 100) for n in range(1, 17))], ((1, 16),)),  # together
-        ([*(row(n, "n1", 1, 100 * n, 100 * n + 100) for n in range(1, 17))], ((1, 1),)),  # one after the other
-        ([*(row(n, f"n{n}", 16) for n in range(1, 6)), row(6, "n6", 1)], ((6, 16),)),  # of n6 its only job tells nothing
-        ([row(1, "zeus", 16), row(2, "hera", 16), row(3, "pan", 1)], ((3, 16),)),
-        ([row(1, "n1", 16), row(2, "n2", 128)], ((1, 16), (1, 128))),
-        ([row(1, "n1", 96), row(2, "n2", 128)], ((2, 128),)),
-        (
-            [row(100 * n + k, f"n{n}", 128 if n < 41 else 16, k * HOUR, k * HOUR + 9) for n in range(1, 45) for k in range(10)],
-            ((4, 16), (40, 128)),
-        ),
-        ([row(1, "n[1-4]", 32, count=4), row(2, "n[1-4]", 32, count=4)], ((4, 16),)),
-        # -n20 fills a node of 16 and has 4 of the next, which holds 12 CPUs more, and not 22 together
-        ([row(1, "n[1-2]", 20, count=2), row(2, "n2", 12), row(3, "n1", 16, HOUR, 2 * HOUR)], ((2, 16),)),
-        # nodes of two sizes under one job
-        (
-            [*(row(n, f"n{n}", 16) for n in range(1, 5)), row(5, "n5", 128), row(6, "n[4-5]", 144, HOUR, 2 * HOUR, count=2)],
-            ((4, 16), (1, 128)),
-        ),
-        # one job suspended for the other
-        ([row(1, "n1", 8, 0, 900, suspended="00:05:00"), row(2, "n1", 8, 100, 400)], ((1, 8),)),
-        # jobs that ask for one to three CPUs get all four, so jobs that hold six there share CPUs
-        (
-            [*(row(n, "n1", 4, -n * HOUR, (1 - n) * HOUR, asked=f"{n}") for n in range(1, 4)),
-             row(4, "n1", 3, HOUR, 2 * HOUR), row(5, "n1", 3, HOUR, 2 * HOUR)],
-            ((1, 4),),
-        ),
-        # a core has two CPUs: this is not the whole node
-        (
-            [*(row(n, "n1", 2, -n * HOUR, (1 - n) * HOUR, asked="1") for n in range(3)),
-             row(4, "n1", 3, HOUR, 2 * HOUR), row(5, "n1", 3, HOUR, 2 * HOUR)],
-            ((1, 6),),
-        ),
-        # a job that still runs, and a run before a requeue, held nodes, too
-        ([row(1, "n1", 4), row(2, "n2", 4, state="RUNNING").replace("1772403600", "Unknown")], ((2, 4),)),
-        # its limit of a day is long over
-        (
-            [row(1, "n1", 4, 90 * 24 * HOUR, 91 * 24 * HOUR), row(2, "n1", 4, state="RUNNING").replace("1772403600", "Unknown")],
-            ((1, 4),),
-        ),
-    ],
-    ids=[
-        "fat", "fat, alike names", "at once", "in turn", "too little", "no digits", "two alike", "two about alike",
-        "thin and busy", "even", "uneven", "two sizes", "suspended", "shared CPUs", "two threads", "running",
-        "never ended",
-    ],
-)  # fmt: skip
-def test_nodes_have_the_cpus_that_their_jobs_show(
-    tmp_path: Path, rows: Sequence[str], classes: tuple[tuple[int, int], ...]
-) -> None:
-    assert imported(tmp_path, rows).classes == classes
-
-
-def test_a_dump_that_repeats_a_job_counts_it_once(tmp_path: Path) -> None:
-    whole, running = row(1, "n1", 4), row(1, "n1", 4, state="RUNNING").replace("1772403600", "Unknown")
-    later = row(2, "n2", 4, 5 * HOUR, 6 * HOUR)
-    assert imported(tmp_path, [whole, running, later, later]).classes == ((2, 4),)
 
 
 def test_other_partitions_show_the_size_of_the_same_nodes_alone(tmp_path: Path) -> None:
@@ -217,14 +153,6 @@ def test_sweeping_some_nodes_after_the_others_changes_nothing(tmp_path: Path, mo
     assert imported(tmp_path, rows, ImportOptions(force=True)) == whole
 
 
-def test_a_machine_is_found_in_seconds(tmp_path: Path) -> None:
-    """100,000 stays of jobs on nodes; the sweep takes less than a second."""
-    rows = [row(n, f"n[{n % 90 + 1}-{n % 90 + 10}]", 160, 40 * n, 40 * n + 300, count=10) for n in range(10_000)]
-    began = time.process_time()
-    assert imported(tmp_path, rows).cores >= 16
-    assert time.process_time() - began < 20
-
-
 # ---------------------------------------------------------------- jobs on it
 
 
@@ -251,43 +179,6 @@ def test_a_job_stays_on_as_many_nodes(
     assert run.allocations.node_count.sum() == nodes
     assert run.jobs.processes.tolist() == [layout[0]]
     assert run.allocations.threads.max() == layout[1]
-
-
-def test_names_of_nodes_tell_their_number(tmp_path: Path) -> None:
-    rows = [row(1, "n[1-8]", 16, count=8), row(2, "n1", 16, HOUR, 2 * HOUR)]
-    header = HEADER.replace("AllocNodes|", "")
-    imported(
-        tmp_path, [text.replace("|1440|8|", "|1440|").replace("|1440|1|", "|1440|") for text in rows], header=header
-    )
-    assert (tmp_path / "out" / "jobs.csv").read_text().splitlines()[1:] == [
-        "1,,,,,,,,,2,,,0-7",
-        "2,,,,,,,,,16,,,7",
-    ]  # n1 has most CPUs
-
-
-def test_where_jobs_ran_is_told_by_the_numbers_of_the_scenario(tmp_path: Path) -> None:
-    """Nodes come by size, then as people count, n9 before n10; a job whose nodes have no names ran somewhere."""
-    rows = [
-        *(row(n, f"n{n}", 16) for n in (9, 10)),
-        row(11, "a1", 128),
-        row(12, "n[9-10]", 32, HOUR, 2 * HOUR, count=2),
-        row(13, "None assigned", 16),
-    ]
-    imported(tmp_path, rows)
-    header, *lines = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
-    place = header.split(",").index("ran_on")
-    told = {line.split(",")[0]: line.split(",")[place] for line in lines}
-    assert told == {"9": "0", "10": "1", "11": "3", "12": "0-1", "13": ""}
-
-
-def test_a_job_on_nodes_of_two_sizes_runs(tmp_path: Path) -> None:
-    rows = [
-        *(row(n, f"n{n}", 16) for n in range(1, 5)),
-        row(5, "n5", 128),
-        row(6, "n[4-5]", 144, HOUR, 2 * HOUR, count=2),
-    ]
-    assert imported(tmp_path, rows).counts[NO_LAYOUT] == 1
-    assert not simulate(str(tmp_path / "out" / "scenario.toml")).unfinished
 
 
 # ---------------------------------------------------------------- what is said of it

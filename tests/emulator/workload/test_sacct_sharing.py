@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -139,17 +137,6 @@ _STAYS = st.builds(
 @drawn(st.lists(_STAYS, max_size=30), few=100, many=3_000)
 def test_room_is_that_of_a_slow_reference(stays: list[Stay]) -> None:
     assert room_of(stays) == slowly(stays)
-
-
-def test_a_hundred_thousand_jobs_take_seconds() -> None:
-    draw = random.Random(1)
-    stays = []
-    for submit in range(0, 1_000_000, 10):
-        start = submit + draw.randrange(5_000)
-        stays.append(Stay(submit, start, start + draw.randrange(20_000), draw.randrange(1, 5_000), draw.random() < 0.9))
-    began = time.process_time()
-    assert room_of(stays) > 0
-    assert time.process_time() - began < 10
 
 
 def test_whatif_says_it_before_anything_is_run(tmp_path: Path, commands: Commands) -> None:

@@ -58,34 +58,6 @@ def test_what_is_not_modelled_is_counted(tmp_path: Path, told: dict[str, str], l
     assert f"import of the log: not modelled: {line}" in assumptions_of(str(tmp_path / "out" / "trace.swf"), 1, 1)
 
 
-@pytest.mark.parametrize(
-    "told",
-    [
-        {},
-        {"reqmem": "0n", "reservation": "None", "reason": "None", "qos": "", "alloctres": "cpu=4,mem=0,node=1,gres/gpumem=0"},
-        {"reason": "Priority", "submitline": "sbatch job.sh -L -C ib --gres=gpu:1"},
-    ],
-)  # fmt: skip
-def test_what_is_modelled_is_not(tmp_path: Path, told: dict[str, str]) -> None:
-    assert imported(tmp_path, row(1, "n1", partition="b", cpus=4, **told), row(2)).unmodelled == ()
-
-
-def test_partitions_accounts_and_nodes_that_differ_are_told_without_their_names(tmp_path: Path) -> None:
-    rows = [
-        row(1, account="chem"),
-        row(2, "n1", partition="night", account="bio"),
-        row(3, "fat1", partition="fat", cpus=128),
-    ]
-    report = imported(tmp_path, *rows, anonymous=True)
-    assert report.unmodelled == (
-        "2 jobs of 2 accounts: fair share, and their limits",
-        "3 jobs of 3 partitions, 2 of them on the same nodes: a job may run on any node; their priorities and limits",
-        "nodes of 2 sizes: a job may run on any that it fits on",
-    )
-    told = "".join(path.read_text() for path in (tmp_path / "out").iterdir())
-    assert not any(name in told for name in ("chem", "night", "fat"))
-
-
 def test_the_printed_command_asks_for_it() -> None:
     asked = COMMAND.split(" -o ")[1].split(" ")[0].split(",")
     wanted = {"QOS", "Priority", "Eligible", "ReqMem", "ReqTRES", "AllocTRES", "Reservation", "Account", "Reason"}
