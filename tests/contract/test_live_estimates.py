@@ -124,6 +124,8 @@ def test_a_user_is_told_when_and_why(commands: Commands) -> None:
     assert why[1].startswith("job 3: needs 8 threads")
     assert "it starts at about 2:0" in why[1]
     assert json.loads(commands.emulator("why", "3", "--json").out)["jobs"][0]["reason"] == second["reason"]
+    own = commands.emulator("why").out.splitlines()
+    assert (own[0][:6], own[1]) == ("job 2:", why[1])  # its own that are pending
     test_only = commands.emulator("submit", "-n", "1", "-t", "60", "--test-only")
     assert test_only.out.startswith("It would start at about 3:0")
     assert "off" not in commands.emulator("submit", "-n", "9", "-t", "60", "--test-only").out

@@ -61,9 +61,10 @@ class Caller(NamedTuple):
 
 Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # for each word: (job, task) of everything it names
 Words = tuple[tuple[int, ...], ...]  # for each word: the nodes that it names
-JOBS: Final = argument(
-    "JOB...", Reader(lambda text: tuple(read_job(text))), shell_complete=Values("cosched_emulator.cli.completing:jobs")
-)
+_NAMED_JOBS: Final = Reader(lambda text: tuple(read_job(text)))
+_KNOWN_JOBS: Final = Values("cosched_emulator.cli.completing:jobs")
+JOBS: Final = argument("JOB...", _NAMED_JOBS, shell_complete=_KNOWN_JOBS)
+SOME_JOBS: Final = argument("[JOB...]", _NAMED_JOBS, required=False, shell_complete=_KNOWN_JOBS)
 NODES: Final = argument("NODE...", Reader(read_idset), shell_complete=Values("cosched_emulator.cli.completing:nodes"))
 Selected = list[str] | None  # some of a list; None: all
 NAMES: Final = Reader(lambda text: [name for name in text.split(",") if name])

@@ -15,6 +15,7 @@ from cosched_emulator.cli.asking import (
     MOST_NAMED,
     NAMES,
     SECONDS,
+    SOME_JOBS,
     USER,
     Caller,
     Named,
@@ -190,15 +191,27 @@ def queue(
 
 
 @user_command(prints="text")
-def why(*, jobs: Named = JOBS, caller: Caller) -> None:
+def why(*, jobs: Named = SOME_JOBS, caller: Caller) -> None:
     """Say why jobs do not run, and when they will.
 
+    Without a JOB: all own pending jobs.
+
     \b
-    Example:
+    Examples:
+      cosched-emulator why
       cosched-emulator why 12
     """
-    from cosched_emulator.users.requests import ShowJobs
+    from cosched_emulator.users.requests import ListJobs, ShowJobs
 
+    if not jobs:
+        whose = user_name(caller, "", me=True)
+        listed = ask(caller, ListJobs(whose))
+        mine = dict.fromkeys([row["job_id"] for row in rows_of(listed) if row["state"] == "PENDING"])
+        if not mine:
+            nothing = {"now_s": listed["now_s"], "jobs": []}
+            show(caller, nothing, lambda: f"{whose} has no pending jobs\n")
+            return
+        jobs = (tuple([(job_id, None) for job_id in mine]),)
     shown = ask(caller, ShowJobs(targets_of(jobs)))
     pending = {row["job_id"]: row for row in shown["jobs"] if row["state"] == "PENDING"}
     told = _estimates(caller) if pending else {}

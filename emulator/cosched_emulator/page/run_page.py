@@ -96,7 +96,7 @@ def run_page(
 
     Raises InputError for what is no run folder, or damaged.
     """
-    compared = compare_folders(folders, names, "finished", common=False, one_unit=True)
+    compared = compare_folders(folders, names, "finished", common=False)
     unit = job_time_unit(compared.summaries)
     columns: list[Column] = []
     for column in compared.columns:

@@ -294,18 +294,16 @@ class ComparedRuns(NamedTuple):
 
 
 def compare_folders(
-    run_dirs: Sequence[Path], names: Sequence[str], population: str, *, common: bool, one_unit: bool = False
+    run_dirs: Sequence[Path], names: Sequence[str], population: str, *, common: bool
 ) -> ComparedRuns:
     """Compare run folders, of which ``names`` are the names; ``common``: only the jobs that completed in all of them.
-
-    ``one_unit``: all times of jobs have the same.
 
     Raises InputError for what is no run folder, ConfigurationError where ``common`` cannot be had.
     """
     summaries = [read_summary(folder) for folder in run_dirs]
     columns = seed_columns(run_dirs, names)
     several = len(columns) < len(run_dirs)
-    figures = in_unit(FIGURES, job_time_unit(summaries, population)) if one_unit else FIGURES
+    figures = in_unit(FIGURES, job_time_unit(summaries, population))
     compared = (_compare_columns if several else _compare_single)(
         run_dirs, columns, summaries, population, figures, common=common
     )

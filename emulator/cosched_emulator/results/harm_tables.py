@@ -105,9 +105,9 @@ def response_table(rows: Mapping[str, HarmFigures]) -> Cells:
     return _table("response", list(rows), columns)
 
 
-def loser_table(losers: Sequence[Loser], times: TimeUnit = (1.0, "s")) -> Cells:
-    """Return a row for each job, its times in one unit; the last two columns are texts."""
-    size, unit = times
+def loser_table(losers: Sequence[Loser], times: TimeUnit | None = None) -> Cells:
+    """Return a row for each job, its times in one unit (None: that of the longest response); the last two columns are texts."""
+    size, unit = times or time_unit(max(job.response_s for job in losers))
     columns: dict[str, list[str]] = {
         "threads": [str(job.size) for job in losers],
         **{

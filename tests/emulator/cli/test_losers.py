@@ -46,7 +46,7 @@ def test_the_losers_of_fcfs(folder: Path) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.startswith("jobs completed in this run and in easy: 3\n")
     job = next(line.split() for line in result.output.splitlines() if line.startswith("3 "))
-    assert job == ["3", "1", "20", "2,080", "600", "1,480", "3.47", "short", "narrow", "later", "start"]
+    assert job == ["3", "1", "0.33", "34.67", "10.00", "24.67", "3.47", "short", "narrow", "later", "start"]
     with open("jobs.csv", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert [row["id"] for row in rows] == ["3", "1", "2"]

@@ -198,7 +198,7 @@ def test_the_tables(harm: Harm) -> None:
     assert responses.splitlines()[1].split()[:3] == ["all", "6.75", "1.67"]
     assert losers.splitlines()[0] == "Largest losses, 1 of 1 later jobs:"
     cells = losers.splitlines()[2].split()
-    assert cells == ["2", "4", "20", "1,000", "100", "900", "10.00", "yes", "short", "narrow", "later", "start"]
+    assert cells == ["2", "4", "0.33", "16.67", "1.67", "15.00", "10.00", "yes", "short", "narrow", "later", "start"]
     assert killed == "Killed at the limit, completed in the baseline: 4\n"
 
 
