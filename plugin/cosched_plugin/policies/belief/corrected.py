@@ -29,8 +29,8 @@ NOTE: Final = "correction"
 _GRAIN: Final = 0.02  # of a logarithm: smaller changes do not make searches begin anew
 _FAR: Final = 0.3  # the logarithm of 1.35: what policies accept lies below
 # Policies take pairs up to a slowdown that leaves them better ones. Where no better ones can be told apart, two jobs that do a quarter
-# more together than one after the other are good enough: on W2, seeds 1 to 3, a usage that is .3 wrong keeps 97 % of its gain, not 87,
-# and a shuffled one is not worse than no sharing. On halves of nodes, where a model tells of spread, such pairs would lose.
+# more together than one after the other are good enough, and any others are not: on W2, seeds 1 to 3, a usage that is .3 wrong keeps
+# 97 % of its gain, not 87. On halves of nodes, where a model tells of spread, such pairs would lose.
 ENOUGH: Final = 1.6
 HOPELESS: Final = 2.0  # two jobs that each take twice as long do no more together than one after the other
 
@@ -90,7 +90,10 @@ class Line(NamedTuple):
 
 _MOST: Final = 1_000  # cells, and pairs of which nothing is told, that are remembered
 _ERRORS: Final = 0.75  # standard errors that are added to what is learned of those
+_PRIME: Final = 1_000_003
 _WINDOW: Final = 20  # measurements of a cell that count: older ones fade
+# Until so much was measured again, it is assumed that measurements of one kind differ as much as all do.
+_DOUBT: Final = 10
 Key: TypeAlias = tuple[str, str, str]  # an application, its user, and the application beside it
 
 
@@ -101,14 +104,17 @@ class Cell(NamedTuple):
     told: int  # mean of the logarithms
     over: int  # mean of what came out less what was told
     variance: int  # of that
+    last: int  # the two jobs that were measured last
 
-    def plus(self, told: int, found: int) -> Cell:
-        """Return the same with one more measurement."""
+    def plus(self, told: int, found: int, jobs: int) -> Cell:
+        """Return the same with one more measurement; of the same two jobs once more, it says nothing new of their kind."""
+        if self.times and jobs == self.last:
+            return self
         times = min(self.times + 1, _WINDOW)
         away = found - told - self.over
         over = self.over + round(away / times)
         variance = ((times - 1) * self.variance + away * (found - told - over)) // times
-        return Cell(times, self.told + round((told - self.told) / times), over, variance)
+        return Cell(times, self.told + round((told - self.told) / times), over, variance, jobs)
 
 
 Effects: TypeAlias = Mapping[tuple[int, str, str], float]  # logarithms by level and names
@@ -120,7 +126,9 @@ def effects_of(cells: Mapping[Key, Cell], rule: Rule) -> Effects:
     Each level takes what the ones before it leave, so far as its groups differ by more than the measurements within them do.
     """
     names = [*cells]
-    times, told, over, variance = (np.array(each, dtype=np.float64) for each in zip(*cells.values(), strict=True))
+    times, told, over, variance = (
+        np.array(each, dtype=np.float64) for each in zip(*[cell[:4] for cell in cells.values()], strict=True)
+    )
     rest = over / MICRO - [rule.shift(each) for each in (told / MICRO).tolist()]
     found = {}
     for level, groups in enumerate(_levels(names)):
@@ -128,10 +136,10 @@ def effects_of(cells: Mapping[Key, Cell], rule: Rule) -> Effects:
         places = np.array([known[group] for group in groups])
         counts = np.bincount(places, times)
         means = np.bincount(places, times * rest) / counts
-        free = counts.sum() - len(counts)
-        if free <= 0:  # nothing was measured twice: how far measurements of one kind differ is not known
-            continue
-        within = float((times * (variance / MICRO**2 + (rest - means[places]) ** 2)).sum() / free)
+        free = counts.sum() - len(counts)  # how often something was measured again
+        squares = times * (variance / MICRO**2 + (rest - means[places]) ** 2)
+        whole = times * (variance / MICRO**2 + rest**2)
+        within = float((squares.sum() + _DOUBT * whole.sum() / counts.sum()) / (free + _DOUBT))
         between = max(0.0, float(((counts * means**2).sum() - len(counts) * within) / counts.sum()))
         if not between:
             continue
@@ -171,7 +179,7 @@ class Correction:
             "tuple[tuple[int, int], tuple[int, ...], tuple[str, ...], tuple[int, ...], api.NoteValue]", note
         )
         self.rule, self.line = Rule(*rule), Line(*line)
-        for own, user, other, *of in zip(*[iter(flat)] * 7, strict=True):
+        for own, user, other, *of in zip(*[iter(flat)] * 8, strict=True):
             self.cells[names[own], names[user], names[other]] = Cell(*of)
 
     def note(self, most: int) -> api.NoteValue:
@@ -190,8 +198,8 @@ class Correction:
             self.rule = rule
         own, beside = application(job), application(other)
         if own and beside:
-            key = own, short(job.user), beside
-            self.cells[key] = self.cells.pop(key, Cell(0, 0, 0, 0)).plus(before, after)
+            key, jobs = (own, short(job.user), beside), (job.id * _PRIME + other.id) % _PRIME**3
+            self.cells[key] = self.cells.pop(key, Cell(0, 0, 0, 0, 0)).plus(before, after, jobs)
 
 
 def _is_correction(note: api.NoteValue) -> bool:
@@ -201,12 +209,12 @@ def _is_correction(note: api.NoteValue) -> bool:
     rule, line, names, flat = cast("tuple[tuple[api.NoteValue, ...], ...]", note[:4])
     if not {*map(type, names)} <= {str} or not {*map(type, (*rule, *line, *flat))} <= {int}:
         return False
-    if (len(rule), len(line), len(flat) % 7) != (2, 5, 0):
+    if (len(rule), len(line), len(flat) % 8) != (2, 5, 0):
         return False
-    places = [*flat[::7], *flat[1::7], *flat[2::7]]
-    counts = [*line[:1], *line[3:4], *flat[6::7]]
+    places = [*flat[::8], *flat[1::8], *flat[2::8]]
+    counts = [*line[:1], *line[3:4], *flat[6::8]]
     whole = all(0 <= cast(int, at) < len(names) for at in places) and all(cast(int, count) >= 0 for count in counts)
-    return whole and all(cast(int, times) > 0 for times in flat[3::7])
+    return whole and all(cast(int, times) > 0 for times in flat[3::8])
 
 
 # The belief.
@@ -219,9 +227,9 @@ class CorrectedPairs(api.PairModel):
     name: Final = "corrected"
 
     def __init__(
-        self, given: api.PairModel | None, rule: Rule, effects: Effects, learned: LearnedPairs, trials: int
+        self, given: api.PairModel | None, rule: Rule, effects: Effects, learned: LearnedPairs | None, trials: int
     ) -> None:
-        """``learned``: what is believed of pairs of which ``given`` says nothing."""
+        """``learned``: what is believed of pairs of which ``given`` says nothing; None: they share no nodes."""
         self._given = given
         self._rule = rule
         self._effects = effects
@@ -232,6 +240,8 @@ class CorrectedPairs(api.PairModel):
     def same_as(self, other: CorrectedPairs) -> bool:
         """Tell whether both say the same."""
         same = (self._rule, self._effects) == (other._rule, other._effects)
+        if self._learned is None or other._learned is None:
+            return same and self._given is other._given and self._learned is other._learned
         return same and self._given is other._given and self._learned.same_as(other._learned)
 
     @property
@@ -246,7 +256,10 @@ class CorrectedPairs(api.PairModel):
 
     def knows(self, job: api.JobFacts) -> bool:
         """Tell whether the site's model knows the job, or something may be learned of it."""
-        return (self._given is not None and self._given.knows(job)) or self._learned.knows(job)
+        return (self._given is not None and self._given.knows(job)) or self._learns_of(job)
+
+    def _learns_of(self, job: api.JobFacts) -> bool:
+        return self._learned is not None and self._learned.knows(job)
 
     def told(self, job: api.JobFacts, other: api.JobFacts) -> float | None:
         """Return what the site says of a job beside another one; None where it says nothing."""
@@ -258,8 +271,10 @@ class CorrectedPairs(api.PairModel):
         told = known_slowdown(self._given, job, other)
         if told < inf:
             return self._corrected(told, job, other)
-        both = self._learned.knows(job) and self._learned.knows(other)
-        return self._learned.slowdown(job, other) if both else inf
+        if self._learned is None or not (self._learned.knows(job) and self._learned.knows(other)):
+            return inf
+        learned = self._learned.slowdown(job, other)
+        return learned if learned < ENOUGH else inf
 
     def slowdown_on(
         self,
@@ -289,9 +304,9 @@ class CorrectedPairs(api.PairModel):
         found = min(max(told * exp(shift), api.LEAST_SLOWDOWN), api.MOST_SLOWDOWN) if shift else told
         if found <= told or self._is_tried(job) or self._is_tried(other):
             return min(told, found)
-        if found < ENOUGH and not own_shift and self.spread(job) is None:
-            return told
-        return inf if found >= HOPELESS > told else found
+        if own_shift or self.spread(job) is not None:
+            return inf if found >= HOPELESS > told else found
+        return told if found < ENOUGH else inf
 
     def _is_tried(self, job: api.JobFacts) -> bool:
         return is_on_trial(job, self._trials)
@@ -308,7 +323,7 @@ class CorrectedPairs(api.PairModel):
         """Return the job's ratio alone on a half of each node, as the site's model says, or as learned."""
         if self._given is not None and self._given.knows(job):
             return self._given.spread(job)
-        return self._learned.spread(job)
+        return None if self._learned is None else self._learned.spread(job)
 
     def compete(self, job: api.JobFacts, other: api.JobFacts) -> bool:
         """Tell whether the two compete for parts of a CPU, as the site's model says."""
@@ -323,14 +338,14 @@ class CorrectedPairs(api.PairModel):
         told = given.beside(job, others)
         if self._neutral:
             slow = told.slowdowns.tolist()
-        elif self._effects:  # each of the two has its own
+        elif self._effects or not given.mutual:  # each of the two has its own
             slow = [inf if other.id == job.id else self.both(job, other) for other in jobs]
         else:
             slow = [
                 self._corrected(each, job, other) if each < inf else inf
                 for each, other in zip(told.slowdowns.tolist(), jobs, strict=True)
             ]
-        if self._learned.knows(job):
+        if self._learns_of(job):
             slow = [
                 self.both(job, other) if other.id != job.id and (each == inf or not given.knows(other)) else each
                 for each, other in zip(slow, jobs, strict=True)
@@ -338,9 +353,12 @@ class CorrectedPairs(api.PairModel):
         return api.Beside(np.array(slow, dtype=np.float64), told.compete)
 
 
-def corrected_by(correction: Correction, given: api.PairModel | None, trials: int) -> CorrectedPairs:
+def corrected_by(
+    correction: Correction, given: api.PairModel | None, trials: int, *, learn: bool = False
+) -> CorrectedPairs:
     """Return the model that follows from what is remembered, and from what the site says."""
-    learned = model_of(Memory(correction.learned), given, errors=_ERRORS, trials=trials)
+    memory = Memory(correction.learned) if learn else None
+    learned = None if memory is None else model_of(memory, given, errors=_ERRORS, trials=trials)
     effects = effects_of(correction.cells, correction.rule) if correction.cells else {}
     return CorrectedPairs(given, correction.rule, effects, learned, trials)
 
@@ -349,14 +367,16 @@ class Corrected(api.Believer):
     """Corrects what the site says by what the manager measures of jobs beside one other.
 
     ``trials``: one job in so many is believed as told, if that is lower, so that a belief that has become right is noticed, and tried
-    beside others of which nothing is told. ``window``: measurements of all pairs that count.
+    beside others of which nothing is told. ``window``: measurements of all pairs that count. ``learn``: pairs of which nothing is told
+    are learned; else they share no nodes.
     """
 
     note: ClassVar[str] = NOTE
     provides: ClassVar[api.Needs] = frozenset({api.PAIR_BELIEF})
 
-    def __init__(self, *, trials: int = 40, window: int = 50) -> None:
+    def __init__(self, *, trials: int = 40, window: int = 50, learn: bool = False) -> None:
         self._trials = trials
+        self._learn = learn
         self._window = window
         self._read: api.NoteValue = False  # a cache: a note, and the model in it
         self._model: CorrectedPairs | None = None
@@ -376,7 +396,7 @@ class Corrected(api.Believer):
             if told < inf:  # a measured slowdown has the job's own, too
                 slowdown = running.measured_ppm / api.WHOLE_PPM / alone
                 correction.learn(job, other, told, slowdown, self._window)
-            elif application(job) and application(other):
+            elif self._learn and application(job) and application(other):
                 learned = learned or Memory(correction.learned)
                 learned.learn(job, application(other), running.measured_ppm)
                 correction.learned = learned.note(_MOST)
@@ -386,7 +406,7 @@ class Corrected(api.Believer):
         """Return the model that follows from the note."""
         note = view.note(None, NOTE)
         if self._model is None or note is not self._read:
-            model = corrected_by(Correction(note), view.given_pairs, self._trials)
+            model = corrected_by(Correction(note), view.given_pairs, self._trials, learn=self._learn)
             self._read = note
             if self._model is None or not model.same_as(self._model):
                 self._model = model
@@ -417,7 +437,7 @@ def correction_of(pairs: Iterable[Pair], given: api.PairModel | None) -> api.Not
         key = own, short(pair.job.user), beside
         if key in correction.cells:
             variance = round(runs * (pair.error * MICRO) ** 2)
-            correction.cells[key] = correction.cells[key]._replace(variance=variance)
+            correction.cells[key] = correction.cells[key]._replace(times=runs, variance=variance)
     correction.learned = learned.note(_MOST)
     return correction.note(_MOST)
 
