@@ -106,6 +106,11 @@ def sums(rows: list[dict[str, Any]], column: str, first: int, last: int) -> dict
     return found
 
 
+def assert_only_stale_refusals(site: LiveSite) -> None:
+    refused = [text for _, text in site.ask(ShowOverview())["decisions"] if text.startswith("refused")]
+    assert all("stale" in text for text in refused), refused
+
+
 @pytest.mark.parametrize("policy", ["paired-gang", pytest.param("gang", marks=pytest.mark.slow)])
 def test_a_scheduler_stopped_for_twenty_quanta_costs_no_job_a_quantum(policy: str, commands: Commands) -> None:
     site = LiveSite(commands, scenario_of(commands.folder, ROWS), policy)
@@ -119,7 +124,7 @@ def test_a_scheduler_stopped_for_twenty_quanta_costs_no_job_a_quantum(policy: st
     assert len(site.slots()["rows"]) == 3
     site.plugin.send_signal(signal.SIGCONT)
     wait_until(lambda: site.ask(ShowJobs((Target(waiting),)))["jobs"][0]["state"] == "COMPLETED")
-    assert site.ask(ShowStatus())["refused_actions"] == 0
+    assert_only_stale_refusals(site)  # on a busy machine the scheduler, too, is late
     site.stop()
     simulate(site.table, policy, out=commands.folder / "undisturbed")
     live, undisturbed = site.quanta(), read_quanta(commands.folder / "undisturbed")
@@ -229,8 +234,7 @@ def test_lost_and_late_messages_change_no_row(commands: Commands) -> None:
         ids += site.ask(submit_job(4, 3 * SECOND_US, tasks=(0, 1)))["job_ids"]
     wait_until(lambda: len(site.ask(ListHistory())["jobs"]) >= len(ids))
     assert {job["state"] for job in site.ask(ListHistory())["jobs"]} == {"COMPLETED"}
-    told = site.ask(ShowOverview())
-    assert all("stale" in text for _, text in told["decisions"] if text.startswith("refused"))
-    assert sorted(cell["job"] for row in told["slots"]["rows"] for cell in row["jobs"]) == list("123456")
+    assert_only_stale_refusals(site)
+    assert sorted(cell["job"] for row in site.slots()["rows"] for cell in row["jobs"]) == list("123456")
     site.stop()
     assert "Traceback" not in "".join(site.manager.written())
