@@ -52,7 +52,7 @@ class DamageError(InputError):
     """A database that is not as it was left."""
 
     def __init__(self, path: str, expected: str, got: str) -> None:
-        super().__init__(path, expected, got, hint="with --accept-loss, serve goes on from what is whole")
+        super().__init__(path, expected, got, hint="with --accept-loss, serve continues from the intact part")
 
 
 class Database(NamedTuple):

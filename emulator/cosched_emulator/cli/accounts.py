@@ -14,7 +14,7 @@ from cosched_terminal.help_text import Group
 
 @click.group(cls=Group, epilog="\b\nExample:\n  cosched-emulator accounts check cluster.db")
 def accounts() -> None:
-    """Look after the database of a manager (serve --db)."""
+    """Check the database of a manager (serve --db)."""
 
 
 @command(accounts, prints="text")

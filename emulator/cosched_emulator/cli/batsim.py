@@ -39,7 +39,7 @@ def batsim(
     options: dict[str, Any] = SCENARIO,
     sharing: bool = option("--enable-compute-sharing", "Let jobs share hosts, as far as these have hardware threads."),
     dynamic: bool = option("--enable-dynamic-jobs", "Let the scheduler register jobs."),
-    acknowledged: bool = option("--acknowledge-dynamic-jobs", "Tell it of these as of others."),
+    acknowledged: bool = option("--acknowledge-dynamic-jobs", "Report registered jobs like others."),
     forward_profiles: bool = option(
         "--forward-profiles-on-submission", "Send profiles with jobs, not at the beginning."
     ),

@@ -254,7 +254,7 @@ def job_options() -> list[click.Option]:
             Option(["-q", "--qos"], metavar="NAME", help="Its QOS, for limits."),
             Option(["-A", "--account"], metavar="NAME", help="Its account, for limits."),
             _read(read_number, "N", "--priority", "Priority; only operators raise it above 0.  [default: 0]"),
-            _read(read_number, "[N]", "--nice", "Lower the priority, by 100 where N is left out."),
+            _read(read_number, "[N]", "--nice", "Lower the priority; without N, by 100."),
         ],
         "What it would do": _emulated_options(),
     }

@@ -52,7 +52,7 @@ def submit(
     parsable: bool = option("--parsable", "Print only the number of the job."),
     token: str | None = option(
         "--token TEXT",
-        "Your name for this submission: one that is repeated, because no answer came, submits nothing again.",
+        "Your name for this submission; a repetition submits nothing.",
     ),
     test_only: bool = option("--test-only", "Submit nothing: say when the job would start."),
     and_wait: bool = option("-W --wait", "Wait for its end; exit code 1 unless it completes."),

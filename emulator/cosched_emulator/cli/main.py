@@ -19,11 +19,11 @@ COMMANDS: Final = {
         "batsim": ("batsim", "Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time."),
         "study": ("study", "Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds."),
         "whatif": ("whatif",
-            "Say what other policies, and sharing nodes, would do to a log: for whom, how sure, and what that hangs on."),
+            "Say what other policies, and sharing nodes, would change in a log: for whom, and how credible that is."),
         "explain": ("explain", "Explain why JOB, a number in the run, started when and where it did."),
     },
     "Workloads and nodes": {
-        "workload": ("workload", "Look at workloads, generate and import them."),
+        "workload": ("workload", "Describe, generate and import workloads."),
         "presets": ("presets", "List the shapes of nodes that ship with cosched."),
     },
     "Shell": {
@@ -39,7 +39,7 @@ COMMANDS: Final = {
     },
     "Live cluster, manager": {
         "serve": ("serve", "Run the manager for a scheduler in another terminal."),
-        "accounts": ("accounts", "Look after the database of a manager (serve --db)."),
+        "accounts": ("accounts", "Check the database of a manager (serve --db)."),
         "keys": ("keys", "Make keys for connections between machines, and set which keys a manager accepts."),
     },
     "Live cluster, jobs": {

@@ -132,7 +132,7 @@ def config(
 def web(*, caller: Caller) -> None:
     """Print where the manager's pages are, with a ticket for a browser.
 
-    It sees them as you do, read only, for twelve hours.
+    The browser sees what you may see, read only, for twelve hours.
 
     \b
     Example:
@@ -147,7 +147,7 @@ def web(*, caller: Caller) -> None:
 @user_command()
 def top(
     *,
-    interval_s: float = option("-d --interval S", "Seconds between two pictures.", SECONDS, 1.0),
+    interval_s: float = option("-d --interval S", "Seconds between refreshes.", SECONDS, 1.0),
     once: bool = option("--once", "Print one picture as text; needs no terminal."),
     most: int = option("--most N", "Most jobs to show.", click.IntRange(1, 10_000), 200),
     caller: Caller,

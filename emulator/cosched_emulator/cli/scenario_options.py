@@ -105,7 +105,7 @@ _GROUPS: Final = {
         sets("cluster.memory_bandwidth_mbs", "--bandwidth-gbs N", "GB/s of a node's memory; 0: no limit.", _FROM_ZERO, factor=1000),
         sets("cluster.idle_w", "--idle-w W", "Watts of a node, all its cores idle.", _FROM_ZERO),
         sets("cluster.busy_w", "--busy-w W", "More watts for each busy core.", _FROM_ZERO),
-        sets("cluster.spin_w", "--spin-w W", "The same where a process only polls.", _FROM_ZERO),
+        sets("cluster.spin_w", "--spin-w W", "More watts for each core whose process only polls.", _FROM_ZERO),
     ),
     "Contention, and what the scheduler believes of it": (
         sets("truth.contention", "--contention MODEL", f"{', '.join(offered.CONTENTION)}, MODULE:CLASS."),
@@ -130,7 +130,7 @@ _GROUPS: Final = {
     ),
     "Run": (
         sets("clock.deadline_s", "--deadline --decision-timeout S",
-            f"Seconds that a policy or plugin has to answer; a policy's line is told.  [default: {offered.DEADLINE_S:g}]",
+            f"Seconds that a policy or plugin has to answer; the error names a policy's line.  [default: {offered.DEADLINE_S:g}]",
             click.FloatRange(min=0.1)),
         sets("seed", "--seed", f"Seed of all random draws.  [default: {offered.SEED}]", int),
     ),

@@ -72,11 +72,11 @@ def serve(
     ),
     accept_loss: bool = option(
         "--accept-loss",
-        "Running clock, with --db: if FILE is damaged, put it aside, and go on from the part that is whole.",
+        "Running clock, with --db: if FILE is damaged, put it aside, and continue from the intact part.",
     ),
     compact: bool = option(
         "--compact",
-        "Running clock, with --db: first replace the journal in FILE by what is alive; accounts of ended jobs stay.",
+        "Running clock, with --db: first replace the journal in FILE by the live jobs; accounts of ended jobs stay.",
     ),
     archive: str | None = option(
         "--archive FILE", "As --compact; accounts of ended jobs go to this FILE, with the same tables.", A_FILE
@@ -93,7 +93,7 @@ def serve(
     check: bool = option("--check", "Running clock: check all invariants after every step."),
     metrics: str | None = option("--metrics HOST:PORT", "Running clock: serve Prometheus there (loopback only)."),
     web: str | None = option(
-        "--web HOST:PORT", "Running clock: pages for people there; beyond loopback with --users and --keys only."
+        "--web HOST:PORT", "Running clock: serve web pages there; beyond loopback with --users and --keys only."
     ),
     estimate_starts: bool = option(
         "--estimate-starts",

@@ -55,7 +55,7 @@ def run(
     dry_run: bool = option("--dry-run", "Check the experiment and list its cells; run nothing."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Run what is not done yet of an experiment, and write its tables.
+    """Run the missing cells of an experiment, and write its tables.
 
     Exit code 1 if a run failed; the others are made all the same.
 
@@ -108,7 +108,7 @@ def run(
 
 @command(study, prints="text")
 def status(folder: Path = FOLDER, as_json: bool = AS_JSON) -> None:
-    """Tell what is done of a study, what failed, and whether it is running.
+    """Show how much of a study is done, what failed, and whether it is running.
 
     \b
     Example:

@@ -48,7 +48,7 @@ def whatif(
     wide: bool = option("--wide", "All tables, and every assumption."),
     as_json: bool = option("--json", "Machine-readable output."),
 ) -> None:
-    """Say what other policies, and sharing nodes, would do to a log: for whom, how sure, and what that hangs on.
+    """Say what other policies, and sharing nodes, would change in a log: for whom, and how credible that is.
 
     \b
     Examples:

@@ -94,7 +94,7 @@ class MachineOptions(NamedTuple):
 
 @click.group(cls=Group)
 def workload() -> None:
-    """Look at workloads, generate and import them."""
+    """Describe, generate and import workloads."""
 
 
 class MachineSize(NamedTuple):
@@ -354,7 +354,9 @@ def validate(
     assignments: tuple[str, ...] = option(
         "--set KEY=VALUE", "A setting of it; may be repeated.", shell_complete=SETTINGS
     ),
-    infer: Path | None = option("--infer DIR", "Try what the log suggests; write the site with what comes nearer."),
+    infer: Path | None = option(
+        "--infer DIR", "Fit limits, pools and outages to the log; write a site with those that come nearer."
+    ),
     as_json: bool = option("--json", "Print JSON: all classes of jobs, too."),
 ) -> None:
     """Compare what a log records with a run of it under the present policy: how far, and why.
@@ -392,7 +394,7 @@ def _inferred(prepared: Prepared, folder: Path) -> Iterator[str]:
         nearer, judged = infer_from(prepared, folder, bar)
     yield from (each.words for each in judged)
     if not judged:
-        yield "inferred: nothing, as no limit, pool or dead time stands out"
+        yield "inferred: nothing, as no limit, pool or dead time is evident"
     if nearer.distance is not None and any(each.used for each in judged):
         yield f"with that, ratio {nearer.distance.ratio:.2f}, {verdict(nearer.distance)}: {write_site(nearer.prepared, folder)}"
 

@@ -117,7 +117,7 @@ class RecordedLink:
             waits = True
             if self._clock() - begun_s >= self._deadline_s:
                 self._given_up = True
-                text = f"cannot be written to for {self._deadline_s:g} s: {trouble}; the same command goes on from what it holds"
+                text = f"cannot be written to for {self._deadline_s:g} s: {trouble}; the same command continues from it"
                 raise AccountingError(text, path)
             self._sleep(RETRY_S)
         self._flushed_s = self._clock()

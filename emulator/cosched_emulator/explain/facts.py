@@ -39,7 +39,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "processes … slowdown, no_search, unfair_to, refused_groups": "as in the record",
     "resource, seat": "as in the record, or in that of its group",
     "group": "likewise, with `case`, 1 to 3, and `role`: `primary` or `matched`",
-    "expected_response_us": "R_est; null where none was told",
+    "expected_response_us": "R_est; null if none was recorded",
     "asks": "as in the record, with `nodes` as intervals",
     "places": "`nodes` and `threads` as intervals (`0-3 8`), `processes_per_node`",
     "before": "`job` and `shadow_us` of the reservation that it was backfilled before",

@@ -304,8 +304,8 @@ class QuantumTurns:
         """Return the turn of the quantum; InputError if the trace does not tell it."""
         if self._found is None:
             span = "" if self._told is None else f", such as {self._told[0]} or {self._told[1]}"
-            got = str(self._quantum) if self._told is not None else f"{self._quantum}; the trace tells of none"
-            raise InputError(file, f"a quantum that the trace tells of{span}", got)
+            got = str(self._quantum) if self._told is not None else f"{self._quantum}; the trace has none"
+            raise InputError(file, f"a quantum in the trace{span}", got)
         return self._found
 
 

@@ -276,7 +276,7 @@ class LiveManager:
         manager = self.manager
         manager.check()
         if set(manager.jobs) != set(manager.pending) | set(manager.running) | set(self.waiting) | set(manager.unseen):
-            raise InvariantError("jobs are stored that are neither pending nor running, nor to be told of")
+            raise InvariantError("stored jobs are neither pending nor running, nor to be reported")
         known = {job_id for job_id in self.waiting if job_id in manager.pending or job_id in manager.running}
         if known != self.gate.known or not all(manager.pending[job_id].held for job_id in known):
             raise InvariantError(

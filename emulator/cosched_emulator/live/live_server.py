@@ -204,7 +204,7 @@ class LiveServer:
         if reached_us < now_us and not self._was_behind:
             self._was_behind = True  # said once: a machine that is too slow for the speed is behind again and again
             behind_s, speed = (now_us - reached_us) / SECOND_US, self._clock.speed
-            text = f"{behind_s:.0f} s behind the clock, at a speed of {speed:g}; time goes on as fast as it can"
+            text = f"{behind_s:.0f} s behind the clock, at a speed of {speed:g}; time runs as fast as it can"
             self._log("behind", text, level=WARNING)
         for fault in struck:
             self._note_fault(fault)

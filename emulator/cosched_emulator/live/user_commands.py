@@ -300,7 +300,7 @@ class Commands:
             return None
         digest, first, count = found
         if digest != _digest(request):
-            return Refused("value", "another submission of yours had this token", "token")
+            return Refused("value", "you have used this token for another submission", "token")
         return Done({"job_ids": list(range(first, first + count)), "repeated": True})
 
     def examine(

@@ -102,7 +102,7 @@ class NodeSettings(CommonSettings):
         switch_us = self.switch_us + self.refill_us
         if self.daemon_us and self.daemon_us + switch_us >= self.daemon_period_us:
             period_us = self.daemon_period_us
-            expected = f"together with switch_us and refill_us less than daemon_period_us, {period_us}: else no process goes on"
+            expected = f"together with switch_us and refill_us less than daemon_period_us, {period_us}: otherwise no process progresses"
             raise ConfigurationError("daemon_us", expected, f"{self.daemon_us} and {switch_us}")
 
     @property

@@ -59,7 +59,7 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]], times: TimeUnit) -> I
         unit, texts = interval_texts(figure, intervals, intervals)
         rows.append((figure.label, unit, *texts))
         lacking = lacking or not all(each is not None and each.exists for each in intervals)
-    caption = "95 % intervals within a run, by blocks of successive jobs: what one workload tells"
+    caption = "95 % intervals within a run, by blocks of successive jobs: for this workload alone"
     yield Table(caption, ("", "unit", *(name for name, _ in runs)), rows)
     if many:
         yield Paragraph(

@@ -77,7 +77,7 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
         missing = "of how jobs use their nodes (give --characteristics or --annotations)"
     else:
         missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
-    return f"matching {name} will pair no jobs: the scheduler is told nothing {missing}"
+    return f"matching {name} will pair no jobs: the scheduler knows nothing {missing}"
 
 
 def idle_belief(choice: PolicyChoice, prepared: Prepared) -> str | None:

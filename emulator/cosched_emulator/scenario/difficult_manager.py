@@ -66,9 +66,7 @@ class ManagerSection:
         Needs("where nothing is drawn", _draws),
         "seed of all draws of this table; where not given, the scenario's",
     ] = None
-    submitted_s: Annotated[
-        Lag, "from a job's submission until the scheduler is told of it; the job waits meanwhile"
-    ] = 0.0
+    submitted_s: Annotated[Lag, "from a job's submission until the scheduler knows it; the job waits meanwhile"] = 0.0
     submitted_draw: Annotated[
         Draw,
         given("manager.submitted_s"),
@@ -101,7 +99,7 @@ class ManagerSection:
         RefusedShare, _AT_ONCE, "share of the starts that are refused when the job should have started; it waits again"
     ] = 0.0
     lost: Annotated[
-        Share, "share of the ends of which the scheduler is told `UNKNOWN`; results have what really happened"
+        Share, "share of the ends that are reported to the scheduler as `UNKNOWN`; results have the truth"
     ] = 0.0
     start_every_s: Annotated[
         FaultSpan | None,

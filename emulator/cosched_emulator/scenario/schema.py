@@ -93,11 +93,11 @@ class MonitoringSection:
     after_s: Annotated[
         DurationAboveZero | None,
         (needs.NO_PROCESSES, needs.FOLLOWED, needs.SLOWED),
-        "how long a job must have run among the same neighbours before its slowdown is measured and told to the "
-        "scheduler. Where not given, nothing is measured",
+        "how long a job must have run among the same neighbours before its slowdown is measured and reported to the scheduler. "
+        "By default nothing is measured",
     ] = None
     above: Annotated[
-        SlowdownLimit, needs.given("monitoring.after_s"), "a slowdown up to this is not told; 0: all are told"
+        SlowdownLimit, needs.given("monitoring.after_s"), "a slowdown up to this is not reported; 0: all are"
     ] = 1.0
 
 
@@ -145,7 +145,7 @@ class ScriptEntry:
         str,
         Choice(CHANGES),
         "`cancel`, `cancel-pending` (only if it has not started), `hold`, `release` (a job); `fail-node`, `return-node`; "
-        "`drain-nodes` (running jobs go on there), `reserve` (no job may run there from then on)",
+        "`drain-nodes` (running jobs continue), `reserve` (no job may run there from then on)",
     ]
     job: Annotated[int | None, "the job, for the first four: its number in this run, from 1 in submit order"] = None
     node: Annotated[int | None, "the node, for the next two, from 0"] = None

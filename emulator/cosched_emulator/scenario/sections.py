@@ -86,8 +86,7 @@ class ClusterSection:
     ] = None
     processors: Annotated[
         AtLeastOne | None,
-        "instead of `nodes`: cores in all. What is left over after whole nodes becomes one node with fewer cores "
-        "and the same capacities",
+        "instead of `nodes`: cores in all. A rest becomes one node with fewer cores and the same capacities",
     ] = None
     preset: Annotated[
         str,
@@ -168,8 +167,7 @@ class TruthSection:
     pair_seed: Annotated[
         int | None,
         (needs.models("lomarc", "statistical"), needs.SHARED_CPUS_OR_DRAWN, needs.PAIRED),
-        "seed of what is drawn for pairs; the scenario's where not given. Pairs are those of the jobs' numbers in "
-        "the run, so they are not the same in another window",
+        "seed of draws for pairs; by default the scenario's. Draws follow the jobs' numbers in the run, so a window has its own pairs",
     ] = None
     good_share: Annotated[OfLomarc[Share], needs.SHARED_CPUS, "share of the pairs that are compatible"] = 0.33
     paging: Annotated[
@@ -450,6 +448,5 @@ class WorkloadSection:
     grain: Annotated[
         Late[OfProcesses[float]],
         (between(offered.LEAST_GRAIN, offered.MOST_GRAIN), _using("grain")),
-        "bursts and messages are so many times as large, and there are fewer of them, so that a job takes its time "
-        "alone",
+        "factor for the size of bursts and messages; there are fewer of them, so that a job takes its time alone",
     ] = 1.0

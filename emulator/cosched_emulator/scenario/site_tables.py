@@ -51,7 +51,7 @@ class LimitEntry:
     account: Annotated[str, "likewise, of this account and those below it"] = ""
     qos: Annotated[str, "likewise, of this QOS"] = ""
     partition: Annotated[str, "likewise, of this partition; a job counts in the first that it names"] = ""
-    jobs: Annotated[AtLeastOne | None, "so many jobs at a time; at least one of these four"] = None
+    jobs: Annotated[AtLeastOne | None, "jobs at a time; at least one of these four"] = None
     cpus: Annotated[AtLeastOne | None, "processes times threads of each; of an exclusive job, all of its nodes"] = None
     gpus: Annotated[AtLeastOne | None, "resources with the name `gpu`, on all nodes of a job"] = None
     nodes: Annotated[AtLeastOne | None, "nodes, of each job the fewest that it fits on"] = None

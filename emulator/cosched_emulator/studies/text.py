@@ -122,7 +122,7 @@ def _against_base(result: StudyResult, series: SeedRows) -> Interval | None:
 
 def _of_policy(policy: str, changes: Sequence[Interval]) -> str:
     if len(changes) == 1:
-        unclear = "" if direction_of(changes[0]) else " (cannot be told from no change)"
+        unclear = "" if direction_of(changes[0]) else " (not shown to differ from no change)"
         return f"{policy} {amount_text(changes[0])}{unclear}"
     counts = Counter(direction_of(each) for each in changes)
     words = {"sooner": "shorter", "later": "longer", "": "not to be told"}

@@ -48,7 +48,7 @@ def page(answer: Answer) -> Page:
     lead: list[Block] = [Beside(words, _box(answer)), _short(answer)]
     sections = [
         Section("Week by week", [*_weeks(answer, waits)]),
-        Section("What the answer hangs on", [*_tornado(answer)]),
+        Section("What the answer depends on", [*_tornado(answer)]),
         *([] if best is None or waits is None else _about(answer, best, waits)),
         Section("How near the baseline is", [*_nearness(answer)]),
         *(

@@ -106,7 +106,7 @@ def _hanging(answer: Answer) -> Iterator[str]:
     if shown:
         yield f"The answer hangs most on {_hangs(shown[:_NAMED])}."
     elif others:
-        yield f"No changed assumption is shown to move the answer by itself; most it hangs on {_hangs(others[:1])}."
+        yield f"No changed assumption is shown to change the answer by itself; it depends most on {_hangs(others[:1])}."
     gained = {(one.candidate, one.contention) for one in answer.compared if one.verdict == GAIN}
     lost = [
         swing
@@ -181,7 +181,7 @@ def _who_pays(one: Compared) -> Iterator[str]:
     if one.later is not None and one.later.exists and one.later.low > 0:
         yield f"{_span(one.later)} of the jobs are later than in any run of the present policy, beyond chance."
     elif not one.classes and not one.users:
-        yield "Nobody is shown to pay." if one.users_told else "No class of jobs is shown to pay."
+        yield "No class of jobs and no user is shown to pay." if one.users_told else "No class of jobs is shown to pay."
 
 
 def _energy(one: Compared) -> Iterator[str]:
@@ -237,7 +237,7 @@ def tables(answer: Answer) -> Iterator[AnswerTable]:
     yield _candidates(answer)
     if answer.swings:
         caption = (
-            "What the answer hangs on: change of the mean response, %, where one assumption is another"
+            "What the answer depends on: change of the mean response, %, where one assumption is another"
             f"; {_TOGETHER} of a column"
         )
         rows = [["assumption", "contention", "policy", "as assumed", "with the other", "moved by"]]
@@ -262,7 +262,7 @@ def conditions(answer: Answer) -> Iterator[str]:
     """Yield what the site has not told, every assumption, what was not compared, and what failed."""
     missing = missing_facts(answer.prepared.question)
     if missing:
-        yield f"not told of the site: {', '.join(missing)}"
+        yield f"not given by the site: {', '.join(missing)}"
     yield from () if answer.distance is None else answer.distance.why_not
     yield from answer.prepared.assumptions
     for candidate, reason in answer.not_compared:

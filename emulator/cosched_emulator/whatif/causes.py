@@ -434,9 +434,7 @@ def _of_priorities(seen: Seen) -> Cause | None:
 
 def _of_holds(seen: Seen) -> Cause | None:
     share = _percent(seen.rest_share)
-    evidence = (
-        f"for {share} of the wait EASY would have started the job at once, and nothing else here tells why it was not"
-    )
+    evidence = f"for {share} of the wait EASY would have started the job at once, and no other cause was found"
     tell = "`sacct` with SubmitLine and Reason: holds, begin times, dependencies, memory, GPUs"
     return Cause(HOLDS, seen.rest_share, evidence, tell)
 

@@ -196,14 +196,14 @@ LEVERS: Final = (
     Lever(
         "throttles x 2",
         "twice as many tasks of an array at a time",
-        "no array is told to have a throttle",
+        "no array is known to have a throttle",
         _one(lambda site: site.annotated("at_once", lambda most: 2 * most, "throttles.csv")),
     ),
     Lever("user limits x 2", "twice as much for each user at a time", "no limit is of users", _one(_user_limits)),
     Lever(
         "no outages",
         "no node is out of service or reserved",
-        "the script takes no nodes away, or changes jobs besides",
+        "the script takes no nodes away, or also changes jobs",
         _one(_no_outages),
     ),
     Lever(

@@ -103,7 +103,7 @@ def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) ->
     # The number of jobs with a known usage does not depend on its values, which take longer to compute.
     known = jobs.known(_believed_usages(jobs, exact, seed))
     jobs = jobs.having(told_usage=_believed_usages(jobs, belief, seed))
-    note = f"usage told to the scheduler of {known} of {len(jobs)} jobs"
+    note = f"usage known to the scheduler of {known} of {len(jobs)} jobs"
     if known and (belief.noise or belief.bias):
         note += f", noise {belief.noise:g}, bias {belief.bias:g}"
     return workload._replace(jobs=jobs, notes=(*workload.notes, note))
@@ -189,7 +189,7 @@ def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> W
         told = jobs.self_slowdown
     known = jobs.known(told if belief.self_slowdowns == "unknown" else jobs.self_slowdown)
     jobs = jobs.having(told_self_slowdown=told)
-    note = f"self slowdowns told to the scheduler of {known} of {len(jobs)} jobs"
+    note = f"self slowdowns known to the scheduler of {known} of {len(jobs)} jobs"
     if known and belief.noise:
         note += f", noise {belief.noise:g}"
     return workload._replace(jobs=jobs, notes=(*workload.notes, note))

@@ -23,9 +23,7 @@ def check_new(out: str, force: bool) -> None:
     """Raise CommandError if a file can already be seen not to be writable: better before the measurement than after it."""
     path = Path(out)
     if path.exists() and not (force and path.is_file()):
-        raise CommandError(
-            out, "expected a new file, and it is there already" + ("" if force else " (--force replaces it)")
-        )
+        raise CommandError(out, "expected a new file, and it exists" + ("" if force else " (--force replaces it)"))
     if not os.access(path.parent, os.W_OK):
         raise CommandError(out, f"expected a folder that can be written to, and {path.parent} is none")
 

@@ -30,7 +30,7 @@ SET: Final = option(
 )
 TRACE: Final = option("--trace FILE", "Write a decision trace there: a new file of JSON lines.")
 SET_ASIDE: Final = option(
-    "--set-aside", "Where the policy fails on a job, name the job and go on without it, instead of ending."
+    "--set-aside", "If the policy fails on a job, continue without that job and name it, instead of ending."
 )
 METRICS: Final = option("--metrics HOST:PORT", "Serve /metrics for Prometheus there (loopback only).")
 LOG_JSON: Final = option("--log-json", "Log as JSON lines on standard error.")
@@ -227,7 +227,7 @@ def check(
     runs: int = option("--runs", "Random workloads to try.", click.IntRange(min=1), 20),
     deadline_s: float = option(
         "--deadline --decision-timeout S",
-        "Seconds that the policy may take for an answer; then its line is told.",
+        "Seconds that the policy may take for an answer; the error names its line.",
         click.FloatRange(min=0.1),
         60.0,
     ),

@@ -73,7 +73,7 @@ def slurm(
     ),
     mode: str = option(
         "--mode",
-        "guests: Slurm decides, and pending jobs start beside running ones besides; "
+        "guests: Slurm decides, and pending jobs may also start beside running ones; "
         "advise: write what would be done into AdminComment; observe: touch nothing.",
         ("enforce", "guests", "advise", "observe"),
         "enforce",
@@ -85,10 +85,10 @@ def slurm(
     ),
     requeue_bad: bool = option(
         "--requeue-bad",
-        "guests: requeue a guest (--requeue) beside whom Slurm starts a job, if the pair is believed to be bad.",
+        "guests: requeue a guest (--requeue) if Slurm starts a job beside it and the pair is believed to be bad.",
     ),
     metrics_address: str | None = METRICS,
-    wake: str | None = option("--wake PATH", "A datagram socket that hooks may poke to be looked at at once."),
+    wake: str | None = option("--wake PATH", "A datagram socket; a message from a hook starts a poll at once."),
     set_aside: bool = SET_ASIDE,
     trace_file: str | None = TRACE,
     record: str | None = option("--record FILE", "Write every batch and its answer there: a new file of JSON lines."),
@@ -154,7 +154,7 @@ def release_all(
     site_file: str | None = SITE,
     dry_run: bool = option("--dry-run", "Only say what would be released."),
 ) -> None:
-    """Give all waiting jobs back to Slurm: release those that their users hold, and free those that cosched has placed.
+    """Give all pending jobs back to Slurm: release user-held ones, and free those that cosched has placed.
 
     \b
     Example:
@@ -177,7 +177,7 @@ def withdraw_all(
     site_file: str | None = SITE,
     dry_run: bool = option("--dry-run", "Only say what would be put back."),
 ) -> None:
-    """Put all jobs that wait to be guests back into the partition in which they were submitted; guests run on.
+    """Put all pending guests back into their own partition; running guests continue.
 
     \b
     Example:
@@ -203,12 +203,10 @@ def beliefs(
     models: tuple[str, ...] = CONTENTION,
     time_zone: str | None = option("--time-zone ZONE", "Of times that name none, such as Europe/Athens."),
     skip_bad_rows: bool = option("--skip-bad-rows", "Leave rows out that cannot be read, instead of stopping."),
-    out: str | None = option(
-        "--out FILE", "Write what came out as a table of pairs, for the site file's [belief] table."
-    ),
+    out: str | None = option("--out FILE", "Write the result as a table of pairs, for the site file's [belief] table."),
     as_json: bool = option("--json", "Machine-readable output."),
 ) -> None:
-    """Tell for each pair of applications how much longer they ran beside each other, and whether the site's belief is right.
+    """Show for each pair of applications how much longer they ran beside each other, and whether the site's belief is right.
 
     \b
     Examples:

@@ -69,7 +69,7 @@ class Dump(NamedTuple):
 
 
 # What is said of rows, beside what `sacct_jobs` says of jobs.
-TOLD_AGAIN: Final = "rows of a job, or step, that another row tells again: its latest state counts"
+TOLD_AGAIN: Final = "rows of a job, or step, that another row repeats: its latest state counts"
 BAD_ROWS: Final = "rows with a field that cannot be read: left out"
 UNKNOWN_STATE: Final = "rows in a state that is not known: dropped"
 

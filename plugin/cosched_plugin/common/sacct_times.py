@@ -17,9 +17,7 @@ from cosched_plugin.common.sacct_rows import instant_of, is_never, whole
 # no such time, started in the second of the two. Of what nothing decides, the run is taken as the first one, and what came before it as
 # the last one that is possible: a wait is rather short than an hour long.
 
-AMBIGUOUS: Final = (
-    "times of the hour that the clocks repeat, of which the run time tells nothing: first run, last submission"
-)
+AMBIGUOUS: Final = "times of the hour that the clocks repeat, without a run time to decide: first run, last submission"
 LEFT_OUT: Final = (
     "times that did not exist, as the clocks were put forward: taken as if they had not been (is the time zone right?)"
 )

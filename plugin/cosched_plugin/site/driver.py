@@ -154,7 +154,7 @@ class Driver:
         events = self._absorb()
         unseen = sum(isinstance(event, JobEnded) and event.state == UNKNOWN for event in events)
         if unseen:
-            self.lost.append(f"{unseen} jobs have ended since, and nobody saw how")
+            self.lost.append(f"{unseen} jobs have ended since, and it is not known how")
         if self._new:
             running = len(self.books.ledger.running)
             self.lost.append(

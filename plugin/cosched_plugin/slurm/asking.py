@@ -139,7 +139,7 @@ class GuestActuator(SlurmActuator):
             return "cosched has requeued it"
         if self._cluster.records[job_id].partition in self._cluster.site.guests:
             return "it was asked to be a guest once, and has kept the list of nodes"
-        return "it waited in the partition of guests, and nobody had asked it to" + (
+        return "it was pending in the partition of guests without an order of cosched" + (
             ": does another cosched-plugin run, on another machine?" if job_id in self.seen_waiting else ""
         )
 

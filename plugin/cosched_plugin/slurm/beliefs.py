@@ -137,7 +137,7 @@ def dump_since(since: str, *, skip_bad_rows: bool) -> Dump:
             text=True, encoding="utf-8", errors="replace", stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError as error:
-        raise UsageError(f"sacct: {error.strerror}; --sacct FILE reads what it wrote elsewhere") from error
+        raise UsageError(f"sacct: {error.strerror}; --sacct FILE reads its output from another machine") from error
     except subprocess.TimeoutExpired as error:
         raise UsageError(f"sacct: no answer in {SACCT_S:g} s; expected a later moment in --since {since}") from error
     if done.returncode:

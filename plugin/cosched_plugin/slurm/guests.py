@@ -175,4 +175,4 @@ def why_not(job: JobSpec, hosts: Sequence[Host], slowdown: Callable[[JobSpec, Jo
         return "its limit, slowed down, ends after those of all jobs that it might join"
     if sum(host.threads for host in lasting) < job.processes * job.threads_per_process:
         return "the jobs that it might join have too few cores"
-    return "it does not pay by what is believed, or memory is short"
+    return "by the belief there is no gain, or memory is short"

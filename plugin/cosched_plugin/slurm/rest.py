@@ -297,15 +297,15 @@ class DatabasePolls:
         changed = told.partitions is not None and told.partitions != self.partitions
         self.partitions = self.partitions if told.partitions is None else told.partitions
         if told.silent and not self._silent:
-            stay = "no limit is known in advance" if self.known is None else "those that were told last stay"
-            self._log("limits-silent", f"slurmdbd tells no limits, and {stay}: {told.silent}", level=WARNING)
+            stay = "no limit is known in advance" if self.known is None else "the last known ones stay"
+            self._log("limits-silent", f"slurmdbd reports no limits, and {stay}: {told.silent}", level=WARNING)
         if told.silent:
             self._silent, self._rest_s = told.silent, LIMITS_S
         if told.limits is None:
             return changed
         if self._silent:
             self._silent = ""
-            self._log("limits-answer", "slurmdbd tells limits again")
+            self._log("limits-answer", "slurmdbd reports limits again")
         self._rest_s = max(LIMITS_S, LIMITS_TIMES * told.took_s)
         return self._learn(*told.limits) or changed
 

@@ -105,7 +105,7 @@ class _BoundedSocket(socket.socket):
         count = super().recv_into(*arguments)
         self.left_bytes -= count
         if time.monotonic() > self.until_s:
-            raise TimeoutError("the answer goes on after its time")
+            raise TimeoutError("the answer did not end in time")
         if self.left_bytes < 0:
             raise _too_long()
         return count

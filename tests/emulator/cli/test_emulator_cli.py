@@ -213,7 +213,7 @@ def test_force_never_removes_other_folders(commands: Commands) -> None:
     refused = commands.emulator("simulate", "--lublin", "1000000", "--out", "thesis", "--force")
     assert (
         assert_one_line(refused, 2)
-        == "thesis: expected a run folder to replace, got one with something else in it, which is left alone"
+        == "thesis: expected a run folder to replace, got one with something else in it, which is kept"
     )
     assert files_of(mine) == {"chapter": b"1"}
 
@@ -331,7 +331,7 @@ def test_missing_settings_give_warnings(commands: Commands) -> None:
     code, out, err = commands.emulator(*asked)
     assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
     assert err == (
-        "warning: matching response will pair no jobs: the scheduler is told nothing of pairs "
+        "warning: matching response will pair no jobs: the scheduler knows nothing of pairs "
         f'(truth.contention = "bandwidth"; give --contention {", ".join(OF_PAIRS[:-1])} or {OF_PAIRS[-1]})\n'
         "warning: usage.csv annotates none of the 15 jobs\n"
     )

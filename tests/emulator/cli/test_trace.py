@@ -76,7 +76,7 @@ def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
     assert place_trace(str(there), None, force=True) == str(there)
     assert not there.exists()
     there.write_text("my only copy")
-    with pytest.raises(InputError, match="a trace to replace, got something else, which is left alone"):
+    with pytest.raises(InputError, match="a trace to replace, got something else, which is kept"):
         place_trace(str(there), None, force=True)
     assert there.read_text() == "my only copy"
     for wrong in (tmp_path, tmp_path / "none" / "t.jsonl"):

@@ -275,7 +275,7 @@ def test_a_simulation_says_at_once_that_the_disk_is_full(tmp_path: Path) -> None
     assert done.out == ""
     assert done.err.splitlines() == [
         f"warning: {path}: disk I/O error: the run waits, at most 0.5 s",
-        f"cosched-emulator: error: {path}: cannot be written to for 0.5 s: disk I/O error; the same command goes on from what it holds",
+        f"cosched-emulator: error: {path}: cannot be written to for 0.5 s: disk I/O error; the same command continues from it",
     ]
     again = ended(fork_program("cosched_emulator", *command))
     assert again.code == 0

@@ -169,9 +169,7 @@ def test_turns_after_a_requeue_belong_to_the_second_start() -> None:
 
 def test_a_quantum_that_the_trace_does_not_tell() -> None:
     records = [start(slot=1), turn(4, [1], [[7]], [9]), turn(6, [1], [[7]], [9])]
-    with pytest.raises(
-        InputError, match=r"t\.jsonl: expected a quantum that the trace tells of, such as 4 or 6, got 5"
-    ):
+    with pytest.raises(InputError, match=r"t\.jsonl: expected a quantum in the trace, such as 4 or 6, got 5"):
         explain(records, 7, "t.jsonl", 5)
-    with pytest.raises(InputError, match=r"expected a quantum that the trace tells of, got 5; the trace tells of none"):
+    with pytest.raises(InputError, match=r"expected a quantum in the trace, got 5; the trace has none"):
         explain([start()], 7, "t.jsonl", 5)

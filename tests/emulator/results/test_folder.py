@@ -115,11 +115,11 @@ def test_force_never_removes_other_folders(tmp_path: Path) -> None:
     precious = tmp_path / "thesis"
     precious.mkdir()
     (precious / "chapter1.tex").write_text("...")
-    with pytest.raises(InputError, match="left alone"):
+    with pytest.raises(InputError, match="which is kept"):
         write(precious, force=True)
     file = tmp_path / "file"
     file.write_text("...")
-    with pytest.raises(InputError, match="left alone"):
+    with pytest.raises(InputError, match="which is kept"):
         write(file, force=True)
     assert (precious / "chapter1.tex").exists()
     assert file.read_text() == "..."

@@ -49,7 +49,7 @@ def test_a_matching_without_knowledge_of_pairs_gives_a_warning(
     table = {"cluster": {"nodes": 4}, **sections, "workload": {"lublin": 3, **sections.get("workload", {})}}
     choice = choose(policy)
     found = idle_matching(choice, prepare(table))
-    expected = f"matching {choice.settings['matching']['name']} will pair no jobs: the scheduler is told nothing {told}"
+    expected = f"matching {choice.settings['matching']['name']} will pair no jobs: the scheduler knows nothing {told}"
     assert found == (None if told is None else expected)
 
 

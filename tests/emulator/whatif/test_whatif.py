@@ -107,7 +107,7 @@ def test_what_the_answer_hangs_on_says_no_more_than_its_rows(prepared: Prepared)
     assert largest.moved.low <= 0 <= largest.moved.high
     words = paragraph(found)
     assert (
-        "No changed assumption is shown to move the answer by itself; most it hangs on whether more jobs bound by disk"
+        "No changed assumption is shown to change the answer by itself; it depends most on whether more jobs bound by disk"
         in words
     )
     assert "No gain is shown any more where more jobs bound by disk (M2) (formula)." in words

@@ -86,11 +86,11 @@ def test_fractions_are_in_the_papers_ranges(
 def test_beliefs_may_be_exact_or_unknown() -> None:
     exact = with_usage_belief(DRAWN, UsageBelief())
     assert [job.spec.usage for job in exact.jobs] == USAGES
-    assert exact.notes[-1] == f"usage told to the scheduler of {JOBS} of {JOBS} jobs"
+    assert exact.notes[-1] == f"usage known to the scheduler of {JOBS} of {JOBS} jobs"
     unknown = with_usage_belief(DRAWN, UsageBelief("unknown", 0.5))
     assert {job.spec.usage for job in unknown.jobs} == {None}
     assert [job.usage for job in unknown.jobs] == USAGES
-    assert unknown.notes[-1] == f"usage told to the scheduler of 0 of {JOBS} jobs"
+    assert unknown.notes[-1] == f"usage known to the scheduler of 0 of {JOBS} jobs"
     assert with_usage_belief(WORKLOAD, UsageBelief()) == WORKLOAD
 
 

@@ -106,11 +106,11 @@ def test_the_workload_matches_the_papers_table_5() -> None:
 def test_beliefs_may_be_exact_or_unknown() -> None:
     exact = with_self_belief(DRAWN, SelfBelief())
     assert [one.spec.self_slowdown for one in exact.jobs] == [one.self_slowdown for one in DRAWN.jobs]
-    assert exact.notes[-1] == "self slowdowns told to the scheduler of 2000 of 2000 jobs"
+    assert exact.notes[-1] == "self slowdowns known to the scheduler of 2000 of 2000 jobs"
     unknown = with_self_belief(DRAWN, SelfBelief("unknown", 0.5))
     assert {one.spec.self_slowdown for one in unknown.jobs} == {None}
     assert [one.self_slowdown for one in unknown.jobs] == [one.self_slowdown for one in DRAWN.jobs]
-    assert unknown.notes[-1] == "self slowdowns told to the scheduler of 0 of 2000 jobs"
+    assert unknown.notes[-1] == "self slowdowns known to the scheduler of 0 of 2000 jobs"
     assert with_self_belief(WORKLOAD, SelfBelief()) == WORKLOAD
 
 

@@ -104,7 +104,7 @@ def test_memory_of_nodes_is_guessed_from_what_was_held_and_a_default_of_all_of_i
     found = imported(tmp_path / "kinds", *two).sharing
     assert (found.large[:3], found.memory_mb) == ((True, False, True), (16 * 1024, 64 * 1024))
     (tmp_path / "none").mkdir()
-    assert "memory is not told" in next(imported(tmp_path / "none", row(1), row(2)).sharing.lines())
+    assert "memory is not known" in next(imported(tmp_path / "none", row(1), row(2)).sharing.lines())
 
 
 # ---------------------------------------------------------------- room

@@ -235,7 +235,7 @@ def test_what_lacks_the_nodes_is_told(tmp_path: Path, anonymous: bool) -> None:
     report = import_dump(str(tmp_path / "jobs.txt"), tmp_path / "out", ImportOptions(facts=files, anonymous=anonymous))
     text = (tmp_path / "out/scenario.toml").read_text()
     assert not {"partitions", "script"} & tomllib.loads(text).keys()
-    assert "1 jobs had gpu, which no node is told to have" in report.unmodelled
+    assert "1 jobs had gpu, which no node is known to have" in report.unmodelled
     assert report.facts == ("partitions", "qos", "associations", "outages")
     assert "; not given: config, nodes, reservations" in report.of_facts()
     assert any("it is not known which nodes" in told for told in report.unmodelled)
@@ -261,7 +261,7 @@ c| sea||1|
     (tmp_path / "jobs.txt").write_text(JOBS, encoding="utf-8")
     files = written(tmp_path, {"assoc": flat, "nodes": NODES})
     report = import_dump(str(tmp_path / "jobs.txt"), tmp_path / "out", ImportOptions(facts=files))
-    told = "accounts whose parents are not told, as sacctmgr show assoc tree does: below the root"
+    told = "accounts without a known parent (sacctmgr show assoc tree): below the root"
     assert f"3 {told}" in report.unmodelled
     assert tomllib.loads((tmp_path / "out/scenario.toml").read_text())["accounts"] == [
         {"name": name, "parent": "root"} for name in ("lab", "sub", "sea")

@@ -137,7 +137,7 @@ def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> 
             "expected an even number of cores in a socket, got 1",
         ),
         (("calibrate", "none.csv"), "none.csv: expected a readable table of co-runs, got No such file or directory"),
-        (("calibrate", "table.csv", "--out", "bad.csv"), "bad.csv: expected a new file, and it is there already"),
+        (("calibrate", "table.csv", "--out", "bad.csv"), "bad.csv: expected a new file, and it exists"),
         (("calibrate", "table.csv", "--method", "linear"), "Invalid value for '--method'"),
         (("predict", "--pairs", "table.csv", "app1", "ap2"), 'table.csv: no application "ap2"; did you mean "app2"?'),
         (("predict", "--pairs", "table.csv", "app1"), "app1: expected two applications or more"),

@@ -198,7 +198,7 @@ def test_an_interrupt_leaves_no_process_and_no_file(commands: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--out", "there.toml"), "there.toml: expected a new file, and it is there already (--force replaces it)"),
+        (("--out", "there.toml"), "there.toml: expected a new file, and it exists (--force replaces it)"),
         (("--out", "none/node.toml"), "none/node.toml: expected a folder that can be written to, and none is none"),
         (("--disk", ".", "--no-disk"), "--disk and --no-disk: expected at most one of them"),
         (("--seconds", "0"), "Invalid value for '--seconds'"),

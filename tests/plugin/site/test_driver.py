@@ -388,7 +388,7 @@ def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> 
     cluster.go_to(100 * SECOND_US)  # it has ended, and is not shown any more
     third = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
     third.begin(100 * SECOND_US, Snapshot({}))
-    assert third.lost == ["1 jobs have ended since, and nobody saw how"]
+    assert third.lost == ["1 jobs have ended since, and it is not known how"]
     assert third.inventory().running == ()
 
 

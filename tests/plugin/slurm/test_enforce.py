@@ -321,14 +321,14 @@ def test_no_start_beyond_a_limit_is_tried_while_slurmdbd_lives_changes_and_dies(
                 assert time.monotonic() - begun < 30, driver.log
                 time.sleep(2)
             os.kill(pid, signal.SIGKILL)
-            driver.wait_for("slurmdbd tells no limits", LIMITS_S + 10)
+            driver.wait_for("slurmdbd reports no limits", LIMITS_S + 10)
             few = submit(3, "games", "-n1", "-A", "phys", "--qos=few", run_s=2.0)
             done(one, few)
             assert (tried(), most_at_once(times(one, few))) == (0, 1), driver.log
             one.up()
-            driver.wait_for("slurmdbd tells limits again", LIMITS_S + 10)
-            assert driver.log.count("slurmdbd tells no limits") == 1
-            assert driver.log.count("those that were told last stay") == 1
+            driver.wait_for("slurmdbd reports limits again", LIMITS_S + 10)
+            assert driver.log.count("slurmdbd reports no limits") == 1
+            assert driver.log.count("the last known ones stay") == 1
 
 
 BED = """

@@ -309,12 +309,12 @@ def test_a_slurmdbd_that_is_gone_is_told_once_and_the_last_limits_stay() -> None
     for turn in range(1, 4):
         assert not asking.turn(turn * LIMITS_S)
     assert asking.polls.known is known
-    assert [text for text in asking.said[1:] if "those that were told last stay" in text] == asking.said[1:]
+    assert [text for text in asking.said[1:] if "the last known ones stay" in text] == asking.said[1:]
     assert len(asking.said) == 2
     assert "Unable to connect to database" in asking.said[1]
     asking.slurm.dead = False
     assert not asking.turn(4 * LIMITS_S)
-    assert asking.said[2:] == ["test: slurmdbd tells limits again"]
+    assert asking.said[2:] == ["test: slurmdbd reports limits again"]
     late = Asking()
     late.slurm.dead = True
     late.turn(0.0)

@@ -157,7 +157,7 @@ QUANTUM_COLUMNS: Final[Mapping[str, str]] = {
     "allowed_s": "for how long the job could run",
     "cpu_s": "CPU time of all its processes",
     "share_ppm": (
-        "the share that the scheduler is told, in millionths; empty where the job could run for less than "
+        "the share reported to the scheduler, in millionths; empty where the job could run for less than "
         "half a quantum, or has ended"
     ),
 }

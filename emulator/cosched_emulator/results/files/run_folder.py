@@ -201,7 +201,7 @@ def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Non
             if not force:
                 raise InputError(shown, "a new folder (--force replaces an old run)", "one that exists")
             if not _is_run_folder(target):
-                raise InputError(shown, "a run folder to replace", "one with something else in it, which is left alone")
+                raise InputError(shown, "a run folder to replace", "one with something else in it, which is kept")
         if partial.exists() and not (force and _is_left_over(partial)):
             text = "one that exists: another run is writing it, or was killed; remove it"
             raise InputError(str(partial), "a new folder", text)
@@ -359,7 +359,7 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
         raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
     # `Path.is_file` raises where Linux lets nobody follow the link of another user (fs.protected_symlinks).
     if force and os.path.isfile(path) and not _is_trace(path):
-        raise InputError(str(path), "a trace to replace", "something else, which is left alone")
+        raise InputError(str(path), "a trace to replace", "something else, which is kept")
     # Tried now, before a run of hours; the writer, perhaps another process, then finds no file there.
     with TraceFile(path, force=force):
         pass

@@ -181,7 +181,7 @@ def _arrivals(
         return "jobs come as submitted: the dump does not say when they were eligible"
     late_s = sum(job.submit_s for job in found) - sum(job.submit_s for job in runs)
     if bound:
-        why = "where nothing tells what they waited for before they were eligible"
+        why = "if it is unknown what they waited for before they were eligible"
         return f"jobs come when they were submitted, and in all {late_s / 3600:,.1f} h later {why}"
     return f"jobs come when they are eligible, in all {late_s / 3600:,.1f} h after their submission (--as-submitted: at that)"
 

@@ -64,7 +64,7 @@ class Sharing(NamedTuple):
             guess = "given" if self.given else "guessed: the most that was held"
             parts.append(f"{sum(self.large)} with more than half of a node's memory ({sizes} MiB, {guess})")
         else:
-            parts.append("memory is not told")
+            parts.append("memory is not known")
         default = f"; {self.by_default} more hold as much by their partition's default, which sharing needs halved"
         yield f"never beside others: {', '.join(parts)}; {100 * self.outside:.0f} % of the CPU time{default * (self.by_default > 0)}"
         yield f"room for a second job: in at most {100 * self.room:.0f} % of the CPU time that jobs held, while one that fits waited"

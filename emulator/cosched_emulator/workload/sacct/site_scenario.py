@@ -108,9 +108,7 @@ class _Site:
         """Return associations with the root as the parent of accounts without one."""
         untold = {each.account for each in found or () if not (each.user or each.parent)} - {_ROOT}
         if len(untold) > 1:
-            self.counts["accounts whose parents are not told, as sacctmgr show assoc tree does: below the root"] = len(
-                untold
-            )
+            self.counts["accounts without a known parent (sacctmgr show assoc tree): below the root"] = len(untold)
         return (
             None
             if found is None
@@ -154,7 +152,7 @@ class _Site:
         for each in self.facts.partitions or ():
             nodes = self.ranges(each.nodes)
             if not nodes:
-                self.counts["partitions without a node that is told: not there"] += 1
+                self.counts["partitions without a known node: left out"] += 1
                 continue
             yield from ("", "[[partitions]]", f"name = {_quoted(self.name_of('partition', each.name))}")
             if len({*each.nodes} & self.numbers.keys()) < len(self.nodes):
@@ -286,11 +284,9 @@ class _Site:
             damping = config.number("FairShareDampeningFactor") or 1
             yield from (f"damping = {damping}",) if damping > 1 else ()
             if "no_fair_tree" not in config.words("PriorityFlags"):
-                yield "# not modelled: Fair Tree; the classic formula stands for it"
+                yield "# not modelled: Fair Tree; the classic formula is used"
             shares = ", ".join([f"{_quoted(path)} = {share}" for path, share in self._shares()])
-            yield (
-                f"shares = {{ {shares} }}" if shares else "# guessed: equal shares, as no sacctmgr show assoc is there"
-            )
+            yield (f"shares = {{ {shares} }}" if shares else "# guessed: equal shares, without sacctmgr show assoc")
 
     def _shares(self) -> Iterator[tuple[str, int]]:
         """Yield the shares of accounts and users by path; a user in several accounts is in the one with most of its jobs."""
@@ -388,7 +384,7 @@ class _Site:
             ):
                 each[name] = max(each.get(name, 0), -(-number // max(1, job.nodes)))
             else:
-                self.counts[f"jobs had {kind}, which no node is told to have"] += 1
+                self.counts[f"jobs had {kind}, which no node is known to have"] += 1
         return list(each.items())
 
     # ------------------------------------------------------------ what is not there

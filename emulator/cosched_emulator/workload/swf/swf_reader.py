@@ -85,7 +85,7 @@ class SwfOptions:
         Choice(get_args(MissingEstimate)),
     ] = "run"
     sort: Annotated[
-        bool, Rule("rows are put in submit order, equal times as in the file", "a row out of order is an error")
+        bool, Rule("rows are put in submit order, ties as in the file", "a row out of order is an error")
     ] = True
     minimum_estimate_s: Annotated[
         float, Rule("an estimate that is present and shorter is raised to this", "`0`"), between(0, LARGEST, SECONDS)

@@ -279,7 +279,7 @@ BACKFILLS: Final[Mapping[str, Entry]] = {
     "easy": Entry(
         "backfilling.easy:Easy",
         "one reservation, for the head; others in queue order",
-        {"depth": added(whole(0, 10**9, "jobs from the head on that are looked at; 0: all"))},
+        {"depth": added(whole(0, 10**9, "jobs from the head on that are examined; 0: all"))},
     ),
     "sjbf": Entry("backfilling.easy:Sjbf", "one reservation, for the head; others shortest first"),
     "conservative": Entry(
@@ -422,7 +422,7 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
             "empty_nodes": flag("a guest may take empty nodes besides those of its hosts"),
             "pairs": flag("a job that starts may take one with it"),
             "inside": added(flag("a guest's limit must end before those of its hosts")),
-            "mode": added(one_of("symbiosis.express:MODES", "nobody is suspended, or short jobs may stop others")),
+            "mode": added(one_of("symbiosis.express:MODES", "no job is suspended, or short jobs may stop others")),
             "express_s": only(
                 added(seconds(0, "express: jobs up to this length may stop longer ones")), mode="express"
             ),
@@ -519,7 +519,7 @@ BELIEFS: Final[Mapping[str, Entry]] = {
     "given": Entry("", "slowdowns of co-located jobs are what the site says"),
     "trials": Entry(
         "belief.trials:Trials",
-        "the same, and a few jobs at a time are tried beside others of which it says nothing",
+        "the same, and a few jobs at a time are tried beside others that it does not know",
         {
             "most": whole(1, 10_000, "guests on trial at once"),
             "assumed": number(1, 10, "slowdown of a pair on trial, until more is known"),
@@ -529,7 +529,9 @@ BELIEFS: Final[Mapping[str, Entry]] = {
         "belief.learned:Learned",
         "slowdowns of co-located jobs are learned, by application and user, from those that the manager measures",
         {
-            "trials": whole(0, 1_000_000, "one job in so many is tried beside others that are not known well; 0: none"),
+            "trials": whole(
+                0, 1_000_000, "one of this many jobs is tried beside others that are not known well; 0: none"
+            ),
             "errors": number(0, 10, "standard errors that are added to an estimate, and taken off for a trial"),
             "most_pairs": whole(1, 2_000, "pairs of applications, and users of one, that are remembered"),
         },
@@ -550,7 +552,7 @@ LEDGERS: Final[Mapping[str, Entry]] = {
         "symbiosis.virtual_easy:VirtualEasy",
         "EASY is played beside the real schedule: a host that is ahead of it may be asked for more than its budget",
         {
-            "share": number(0, 1, "of the time by which a host is ahead, what it may be asked for"),
+            "share": number(0, 1, "share of a host's lead that it may be charged"),
             "most": whole(0, 5_000, "jobs that have ended and are still counted there, at most"),
         },
     ),

@@ -119,7 +119,7 @@ def test_who_else_asks_for_guests_is_told() -> None:
     slurm.jobs[4] |= {"partition": "guest", "required_nodes": "n0"}
     assert bench.turn() == [(4, "co", "")]
     assert bench.said("orphan")[0].endswith(
-        "nobody had asked it to: does another cosched-plugin run, on another machine?"
+        "without an order of cosched: does another cosched-plugin run, on another machine?"
     )
 
 

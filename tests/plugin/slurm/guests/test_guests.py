@@ -134,9 +134,9 @@ def test_what_is_asked_is_put_back_when_it_cannot_begin_any_more(tmp_path: Path,
             driver.end(signal.SIGKILL)
             driver.begin()
             driver.wait_for(
-                f"job {guests[0]} is back: it waited in the partition of guests, and nobody had asked it to"
+                f"job {guests[0]} is back: it was pending in the partition of guests without an order of cosched"
             )
-            driver.wait_for(f"job {guests[1]} is back: it waited")
+            driver.wait_for(f"job {guests[1]} is back: it was pending")
             is_asked(one, *guests)  # after a while
             assert driver.end(signal.SIGTERM) == 128 + signal.SIGTERM
             is_back(one, *guests, seconds=1)
@@ -182,7 +182,7 @@ def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_canno
             other = submit(one, run_s=3, minutes=2, comment=DISK)
             move(one, other, "n1")
             one.until(lambda jobs: state(jobs, other) == ("PENDING", "co") and not jobs[other]["required_nodes"], 10)
-            driver.wait_for(f"job {other} is back: it waited in the partition of guests")
+            driver.wait_for(f"job {other} is back: it was pending in the partition of guests")
         assert "1 guest shared nodes" in driver.log
         assert driver.log.count("asked to be a guest") == 1
 
@@ -214,7 +214,7 @@ def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_
         other = submit(one, nodes=2, run_s=1)
         driver.wait_for(f"Slurm itself has put together guest {wide} and job {other} on n1,n2")
         one.run("scontrol", "requeue", str(wide))
-        driver.wait_for(f"job {wide} is back: it waited in the partition of guests")
+        driver.wait_for(f"job {wide} is back: it was pending in the partition of guests")
         one.until(lambda jobs: state(jobs, wide) == ("PENDING", "co") and not jobs[wide]["required_nodes"], 10)
 
 
