@@ -73,9 +73,13 @@ def amounts_of(text: str) -> tuple[tuple[str, int], ...]:
     return tuple({**amounts, **{name: max(count, amounts.get(name, 0)) for name, count in typed.items()}}.items())
 
 
+# Before the name of an application, in the name of what its jobs take of their nodes, so that those of others keep off.
+MARK: Final = "app:"
+
+
 def amounts_text(amounts: Iterable[tuple[str, int]]) -> str:
-    """Return the text of which `amounts_of` makes these amounts, without what follows from types: ``gpu:a100:1``."""
-    told = dict(amounts)
+    """Return the text of which `amounts_of` makes these amounts, without what follows from types (``gpu:a100:1``) and marks."""
+    told = {name: count for name, count in amounts if not name.startswith(MARK)}
     typed = Counter[str]()
     for name, count in told.items():
         if ":" in name:

@@ -128,7 +128,8 @@ START: Final[Sequence[Fields]] = (
         ("asks",),
         (
             "what it asks for besides threads: `memory_mb` of each process, `resources` of each node, `licences`, `nodes`: "
-            "those that it may have, as `[first, number]`"
+            "those that it may have, as `[first, number]`; `apart`: names of what jobs beside it never take, each with the nodes "
+            "where some take it now"
         ),
         "of a job that does",
     ),

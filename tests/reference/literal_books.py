@@ -460,7 +460,18 @@ class LiteralBooks(Generic[AnyJob]):
                 taken = sum(dict(job.spec.resources).get(name, 0) for job in running if node in job.nodes)
                 if self.machine.resources.get(name, [0] * self.machine.nodes)[node] - taken < amount:
                     return False
+        mine = {name for name, _ in spec.resources}
+        for node, _ in shares:
+            theirs = {name for job in running if node in job.nodes for name, _ in job.spec.resources}
+            for one, other in self._apart_on(node):
+                if (one in mine and other in theirs) or (other in mine and one in theirs):
+                    return False
         return True
+
+    def _apart_on(self, node: int) -> tuple[tuple[str, str], ...]:
+        """Return what no two jobs of a node may take."""
+        each = [item for item in self.machine.classes for _ in range(item.nodes)]
+        return each[node].apart
 
     def _change_slot(self, action: ChangeSlot) -> str | None:
         job = self.jobs.get(action.job_id)

@@ -142,6 +142,9 @@ def _check_capacity(nodes: Sequence[NodeClass], there: Sequence[Ran]) -> None:
         assert held.bit_length() <= nodes[node].threads, f"node {node} has no threads {held:#x}"
     for node, taken in memory_mb.items():
         assert taken <= nodes[node].memory_mb, f"{taken} MiB of node {node} are taken"
+    for node in threads:
+        for one, other in nodes[node].apart:
+            assert not (amounts[node, one] and amounts[node, other]), f"{one} and {other} are taken of node {node}"
     for (node, name), taken in amounts.items():
         most = dict(nodes[node].resources).get(name, 0)
         assert taken <= most, f"{taken} {name} of node {node} are taken, it has {most}"

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.expected_starts.estimates import Estimate
 from cosched_emulator.explain.gang_facts import count_text, span_text
-from cosched_hwmodel.units import NodeSet, amounts_text
+from cosched_hwmodel.units import MARK, NodeSet, amounts_text
 from cosched_plugin.common.allocation import Counts, Machine, room_on
 from cosched_plugin.common.threads import each_node
 from cosched_plugin.protocol.messages import JobSpec, RunningJob, Welcome
@@ -39,7 +39,7 @@ class Reasons:
         self._free_at: dict[int, int] = {}  # by node that is in use: the last expected end of its jobs
         self._threads: dict[int, int] = {}  # by node: in use
         self._memory_mb: dict[int, int] = {}  # likewise
-        self._counts = Counts(self._machine.resources, self._machine.licences)
+        self._counts = Counts(self._machine)
         for job in welcome.running:
             if not job.on_disk:
                 self._occupy(job)
@@ -94,9 +94,10 @@ class Reasons:
         """Return what a job needs, with what is free of it, and whether that is enough."""
         its = self._machine.eligible(spec)
         there = self._counts.open_to(spec, its) & ~self._down
-        amounts = [amounts_text((amount,)) for amount in (*spec.resources, *spec.licences)]
+        amounts = [text for amount in (*spec.resources, *spec.licences) if (text := amounts_text((amount,)))]
         memory = [f"{spec.memory_mb} MiB a process"] if spec.memory_mb else []
         asked = f" with {', '.join([*amounts, *memory])}" if amounts or memory else ""
+        asked += self._apart(spec, its)
         if self._whole or spec.exclusive:
             nodes, idle = self._nodes_for(spec, its), (there & ~self._in_use).bit_count()
             why = self._why_alone(spec)
@@ -126,6 +127,20 @@ class Reasons:
             f"needs {count_text(threads, 'thread')}{least}{asked}, and {free} of {of}{among} are free{few}",
             room >= spec.processes,
         )
+
+    def _apart(self, spec: JobSpec, its: NodeSet) -> str:
+        """Return beside which jobs a job is never placed, and on how many of its nodes some are."""
+        others, closed = [], 0
+        for name, _ in spec.resources:
+            for other, there in self._counts.beside(name):
+                others.append(other.removeprefix(MARK))
+                closed |= there & its
+            if name.startswith(MARK) and 1 in self._machine.resources.get(name, ()):
+                others.append(name.removeprefix(MARK))
+                closed |= its & ~self._counts.open_to(spec._replace(resources=((name, 1),)), its)
+        if not others:
+            return ""
+        return f", never beside {', '.join(others)} (on {count_text(closed.bit_count(), 'of its node', 'of its nodes')} now)"
 
     def _why_alone(self, spec: JobSpec) -> str:
         """Return why a job gets nodes of its own; empty where it may share them."""

@@ -373,10 +373,18 @@ def places(runs: Iterable[list[int]]) -> list[Facts]:
 
 
 def _asks(asks: Record | None) -> Facts | None:
-    if asks is None or "nodes" not in asks:
-        return None if asks is None else dict(asks)
-    nodes = [(first, first + count - 1) for first, count in asks["nodes"]]
-    return {**asks, "nodes": interval_text(nodes)}
+    if asks is None:
+        return None
+    found = dict(asks)
+    if "nodes" in asks:
+        found["nodes"] = _spans_text(asks["nodes"])
+    if "apart" in asks:
+        found["apart"] = {name: _spans_text(nodes) for name, nodes in asks["apart"].items()}
+    return found
+
+
+def _spans_text(spans: Iterable[tuple[int, int]]) -> str:
+    return interval_text([(first, first + count - 1) for first, count in spans])
 
 
 def _outcome(search: Record | None) -> Facts | None:

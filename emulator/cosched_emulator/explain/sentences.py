@@ -23,7 +23,7 @@ from cosched_emulator.explain.gang_facts import (
     times_text,
     turns_of_row,
 )
-from cosched_hwmodel.units import amounts_text
+from cosched_hwmodel.units import MARK, amounts_text
 
 Facts = Mapping[str, Any]
 
@@ -97,6 +97,12 @@ def asks_text(asks: Facts, terms: Mapping[str, str]) -> Iterator[str]:
         yield f"partition {terms['partition']}"
     if "nodes" in asks:
         yield f"only {_nodes(asks['nodes'])}"
+    if "apart" in asks:
+        others = [
+            f"{name.removeprefix(MARK)}{f', then on {_nodes(nodes)}' if nodes else ''}"
+            for name, nodes in asks["apart"].items()
+        ]
+        yield f"never beside {'; '.join(others)}"
 
 
 def _submission(job: int, start: Facts, terms: Mapping[str, str]) -> str:

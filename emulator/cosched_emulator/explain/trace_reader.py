@@ -182,16 +182,23 @@ def _is_runs(value: object) -> bool:
 
 
 def _is_asks(value: object) -> bool:
-    """Return whether ``value`` has memory, amounts and nodes that a job asks for, or some of them."""
+    """Return whether ``value`` has memory, amounts and nodes that a job asks for, or some of them, and what it is apart from."""
     if not isinstance(value, dict):
         return False
     amounts = [value.get(name, {}) for name in ("resources", "licences")]
-    nodes = value.get("nodes", [])
+    apart = value.get("apart", {})
     return (
         all(isinstance(item, dict) and _is_numbers([*item.values()]) for item in amounts)
-        and isinstance(nodes, list)
-        and all(_is_numbers(run) and len(run) == 2 and run[1] > 0 and max(run) <= INT64_MAX for run in nodes)
+        and isinstance(apart, dict)
+        and all(_is_spans(nodes) for nodes in (value.get("nodes", []), *apart.values()))
         and _is_numbers([value.get("memory_mb", 0)])
+    )
+
+
+def _is_spans(nodes: object) -> bool:
+    """Return whether these are nodes, as (first, number)."""
+    return isinstance(nodes, list) and all(
+        _is_numbers(run) and len(run) == 2 and run[1] > 0 and max(run) <= INT64_MAX for run in nodes
     )
 
 

@@ -40,7 +40,7 @@ from cosched_emulator.users.requests import (
     seconds,
     with_seconds,
 )
-from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.units import MARK, SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.common.slots import Member, members_of, predict
 from cosched_plugin.protocol.messages import SET_ASIDE, JobSpec, Turn
@@ -63,7 +63,8 @@ class NodeUse(NamedTuple):
 
     def resources_of(self, machine: Machine, nodes: Collection[int]) -> dict[str, dict[str, int]]:
         """Return how much some nodes have of each countable resource that is there, and how much of it is used."""
-        found = {name: amount(counts, self.resources[name], nodes) for name, counts in machine.resources.items()}
+        counted = {name: counts for name, counts in machine.resources.items() if not name.startswith(MARK)}
+        found = {name: amount(counts, self.resources[name], nodes) for name, counts in counted.items()}
         return {name: each for name, each in found.items() if each["all"]}
 
     def neighbours(self, job: ManagedJob) -> list[int]:
@@ -329,7 +330,7 @@ class _View:
                 [
                     (name, there.resources[name][node], counts[node])
                     for name, counts in machine.resources.items()
-                    if counts[node]
+                    if counts[node] and not name.startswith(MARK)
                 ],
                 [partition.name for partition, members in partitions if members >> node & 1],
             )

@@ -120,7 +120,7 @@ class Gate:
     def examine(self, job: WorkloadJob) -> tuple[WorkloadJob, str | None, str]:
         """Return a job as it is placed in its partitions; why it can never start (None: it can), and for which field of a request."""
         rules = self.binding.rules
-        placed = self.binding.placed(job) if rules.partitions else job
+        placed = self.binding.placed(job) if rules.partitions or rules.apart else job
         if isinstance(placed, str):
             return job, placed, "partitions"
         refusal = self._manager.refusal_of(placed.spec)

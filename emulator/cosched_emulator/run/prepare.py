@@ -66,6 +66,7 @@ def prepare(scenario: Scenario) -> Prepared:
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
     (nodes, licences, power, described), workload = _nodes_and_workload(scenario)
+    nodes, apart = _with_apart(scenario, hardware, nodes)
     check_span(columns_of(workload.jobs))
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
@@ -82,6 +83,7 @@ def prepare(scenario: Scenario) -> Prepared:
     without = _without_ratios(hardware, workload)
     count = sum(item.nodes for item in nodes)
     rules, unknown = _rules(scenario, workload, count)
+    rules = rules._replace(apart=apart)
     more = [note for note in (without, unknown) if note is not None]
     workload = workload._replace(notes=(*workload.notes, *notes, *more))
     return Prepared(
@@ -102,6 +104,18 @@ def prepare(scenario: Scenario) -> Prepared:
         rules,
         rules != NO_RULES or binds(workload),
     )
+
+
+def _with_apart(
+    scenario: Scenario, hardware: Hardware, nodes: tuple[NodeClass, ...]
+) -> tuple[tuple[NodeClass, ...], frozenset[str]]:
+    """Return the nodes, and the applications some of which are never on a node together, by the table of the truth."""
+    if hardware.pairs is None:
+        return nodes, frozenset()
+    from cosched_emulator.scenario.co_runs import never_together, with_apart  # noqa: PLC0415 - few scenarios have a table
+
+    never = never_together(scenario)
+    return with_apart(nodes, never) if never else nodes, frozenset([name for pair in never for name in pair])
 
 
 def _without_ratios(hardware: Hardware, workload: Workload) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Final, TypeAlias, cast
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
@@ -14,6 +14,8 @@ from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.measured import METHODS, Method
 from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable, TableError, read_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
+from cosched_hwmodel.units import MARK
+from cosched_plugin.protocol.messages import NodeClass
 
 PAIRS = MeasuredPairs.name
 _NOISE, _MISSING = "co-run-noise", "co-run-missing"  # purposes of draws
@@ -49,6 +51,28 @@ def believed_pairs(scenario: Scenario, truth: MeasuredRatios | None) -> Measured
         table = _true_table(scenario)
     noisy = _with_noise(table, belief.pair_noise, scenario.seed)
     return _ratios(_with_gaps(noisy, belief.pair_missing, scenario.seed), "belief.pair_missing", belief.pair_method)
+
+
+# So many jobs of an application can be on a node at a time, which can be on one at all.
+_ANY_NUMBER: Final = 1 << 20
+Pairs: TypeAlias = frozenset[tuple[str, str]]
+
+
+def never_together(scenario: Scenario) -> Pairs:
+    """Return the pairs of applications that cannot be together: a fact of the site, whatever its scheduler believes."""
+    return frozenset([(min(pair), max(pair)) for pair in _true_table(scenario).never])
+
+
+def with_apart(nodes: tuple[NodeClass, ...], never: Pairs) -> tuple[NodeClass, ...]:
+    """Return the nodes with a mark for the jobs of each application of these pairs, and the marks that are never together."""
+    marks = tuple(
+        [
+            (MARK + name, 1 if (name, name) in never else _ANY_NUMBER)
+            for name in sorted({name for pair in never for name in pair})
+        ]
+    )
+    apart = tuple([(MARK + one, MARK + other) for one, other in sorted(never) if one != other])
+    return tuple([item._replace(resources=(*item.resources, *marks), apart=apart) for item in nodes])
 
 
 def jobs_without_ratios(truth: MeasuredRatios, workload: Workload) -> str | None:

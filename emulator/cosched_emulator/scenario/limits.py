@@ -1,7 +1,8 @@
 """What binds the jobs of a site beside its nodes: partitions, accounts, and limits on what jobs have at a time.
 
 All of it forbids starts or nodes, so the scheduler need not know it: a partition becomes the nodes of a job (``eligible``) and a
-part of its priority; a limit keeps a job from the scheduler until it can start within it (`gate`).
+part of its priority; a limit keeps a job from the scheduler until it can start within it (`gate`); jobs of applications that are never
+together get marks, which are apart on all nodes (`co_runs.with_apart`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of
-from cosched_hwmodel.units import SECOND_US, NodeSet
+from cosched_hwmodel.units import MARK, SECOND_US, NodeSet
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.common.limits import Limit, Limited, accounts_above
 from cosched_plugin.common.slurm_notation import ranges_of
@@ -55,6 +56,7 @@ class Rules(NamedTuple):
     parents: Mapping[str, str] = {}  # of accounts
     limits: tuple[Limit, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    apart: frozenset[str] = frozenset()  # applications whose jobs are marked: some are never on a node together
 
 
 NO_RULES: Final = Rules()
@@ -101,7 +103,8 @@ class Binding:
         self._room: dict[tuple[object, ...], tuple[int, int]] = {}
 
     def placed(self, job: WorkloadJob) -> WorkloadJob | str:
-        """Return a job with the nodes and the priority of its partitions, or why none of them takes it."""
+        """Return a job with its mark, and with the nodes and the priority of its partitions, or why none of them takes it."""
+        job = self._marked(job)
         if not self.rules.partitions:
             return job
         spec, refusals = job.spec, []
@@ -119,6 +122,12 @@ class Binding:
         tier = max(partition.tier for partition in taking) - self._lowest_tier
         spec = spec._replace(eligible=self._nodes_of(taking, spec.eligible), priority=spec.priority + tier * TIER)
         return job._replace(spec=spec, terms=job.terms._replace(partitions=tuple([each.name for each in taking])))
+
+    def _marked(self, job: WorkloadJob) -> WorkloadJob:
+        mark, spec = MARK + job.spec.name, job.spec
+        if spec.name not in self.rules.apart or any(name == mark for name, _ in spec.resources):
+            return job
+        return job._replace(spec=spec._replace(resources=(*spec.resources, (mark, 1))))
 
     def _names(self, job: WorkloadJob) -> tuple[str, ...]:
         """Return the partitions that a job names, else that of its log, else the default."""

@@ -23,6 +23,7 @@ from cosched_hwmodel.measured.co_run_table import (
     FACTS,
     LEAST_RATIO,
     MOST_RATIO,
+    NEVER,
     PAIR,
     CoRunTable,
     Prediction,
@@ -109,9 +110,9 @@ class Calibration:
         )
 
     def predictions(self) -> list[PairPrediction]:
-        """Return what is known of every pair, row by row in the table's order."""
-        names = self.table.applications
-        return [self.predict(row, column) for row in names for column in names]
+        """Return what is known of every pair that can be together, row by row in the table's order."""
+        names, apart = self.table.applications, self.table.apart
+        return [self.predict(row, column) for row in names for column in names if not apart(row, column)]
 
     def completed(self) -> CoRunTable:
         """Return the table with predicted ratios where none was measured."""
@@ -136,11 +137,16 @@ def calibrate(table: CoRunTable, method: Method = "components") -> Calibration:
 
 def completed(table: CoRunTable, method: Method = "components") -> CoRunTable:
     """Return the table with predicted ratios where none was measured, as `Calibration.completed`, but without intervals."""
-    if len(table.ratios) == len(table.applications) ** 2:
+    if len(table.ratios) + len(table.never) == len(table.applications) ** 2:
         return table
     predicted = _predicted(table.applications, tuple(table.ratios.items()), method)
     names = table.applications
-    mean = {(row, column): predicted[a][b] for a, row in enumerate(names) for b, column in enumerate(names)}
+    mean = {
+        (row, column): predicted[a][b]
+        for a, row in enumerate(names)
+        for b, column in enumerate(names)
+        if not table.apart(row, column)
+    }
     return replace(table, ratios={**mean, **table.ratios})
 
 
@@ -156,6 +162,8 @@ def write_table(stream: TextIO, table: CoRunTable) -> None:
         blank = [""] * (len(learned) - len(evidence))
         values = [*evidence, *blank, *[known[name].get(row, "") for name in facts]]
         writer.writerow([row, column, repr(float(ratio)), *values])
+    for row, column in sorted(table.never):
+        writer.writerow([row, column, NEVER, *[""] * len(learned), *[known[name].get(row, "") for name in facts]])
 
 
 @lru_cache(maxsize=16)

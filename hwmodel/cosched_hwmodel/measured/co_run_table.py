@@ -5,6 +5,7 @@ of the cores of twice the nodes, with the partner on the other half. *Spread*: t
 
 - Long form: columns ``row``, ``column`` and ``ratio`` (or ``speedup``, its inverse), a line for each measured pair.
 - Matrix form: the first column names the application, the header the partners; an empty cell was not measured.
+- ``never`` in place of a ratio: the two cannot be together, as by their memory, in whatever order. It is a fact, not a gap.
 
 The long form may say what a learned ratio rests on: ``number`` of runs, ``low`` and ``high`` end of its interval of 95 % (empty: open).
 Both forms may have the columns ``procs`` (processes), ``compact_s`` (run time, seconds) and ``spread`` (ratio) of the
@@ -34,6 +35,7 @@ LEAST_RATIO: Final = 0.01
 MOST_RATIO: Final = 1_000.0
 PAIR: Final = ("row", "column")
 VALUES: Final = ("ratio", "speedup")  # of a pair: one of them
+NEVER: Final = "never"  # in its place: the pair cannot be together
 FACTS: Final = ("procs", "compact_s", "spread")  # of the application in the row, each of them optional
 EVIDENCE: Final = ("number", "low", "high")  # of a pair that was learned
 # A learned ratio counts where the job takes at most so many times as long as it says, or certainly so many times as long as alone; of a
@@ -69,6 +71,13 @@ class CoRunTable:
     processes: Mapping[str, int] = field(default_factory=dict)
     compact_s: Mapping[str, float] = field(default_factory=dict)  # seconds
     evidence: Mapping[tuple[str, str], Evidence] = field(default_factory=dict)  # of ratios that were learned
+    never: frozenset[tuple[str, str]] = (
+        frozenset()
+    )  # pairs that cannot be together, as the file names them; they have no ratio
+
+    def apart(self, one: str, other: str) -> bool:
+        """Return whether two applications cannot be together."""
+        return (one, other) in self.never or (other, one) in self.never
 
     @property
     def trusted(self) -> Mapping[tuple[str, str], float]:
@@ -76,6 +85,7 @@ class CoRunTable:
         certain = {
             pair: self.evidence[pair].trusted(ratio) if pair in self.evidence else ratio
             for pair, ratio in self.ratios.items()
+            if not (self.never and self.apart(*pair))
         }
         return {pair: ratio for pair, ratio in certain.items() if ratio is not None}
 
@@ -135,19 +145,23 @@ class _Reading:
     def __init__(self, file: str) -> None:
         self.file = file
         self.ratios: dict[tuple[str, str], float] = {}
+        self.never: set[tuple[str, str]] = set()
         self.facts: dict[str, dict[str, float]] = {name: {} for name in FACTS}
         self.evidence: dict[tuple[str, str], Evidence] = {}
         self._applications: dict[str, None] = {}  # of rows
         self._partners: dict[str, None] = {}
         self._lines: dict[tuple[str, str], int] = {}  # of pairs
 
-    def add_pair(self, row: _Row, application: str, partner: str, column: str, ratio: float) -> None:
-        """Add a measured pair; TableError if it is there already."""
+    def add_pair(self, row: _Row, application: str, partner: str, column: str, ratio: float | None) -> None:
+        """Add a measured pair (None: one that cannot be together); TableError if it is there already."""
         pair = (application, partner)
-        if pair in self.ratios:
+        if pair in self._lines:
             text = f"each pair once: {application} beside {partner} stands in line {self._lines[pair]}"
             raise row.error(column, text)
-        self.ratios[pair] = ratio
+        if ratio is None:
+            self.never.add(pair)
+        else:
+            self.ratios[pair] = ratio
         self._lines[pair] = row.line
         self._partners.setdefault(partner)
 
@@ -171,7 +185,13 @@ class _Reading:
         processes = {name: int(value) for name, value in self.facts["procs"].items()}
         applications = tuple(dict.fromkeys([*self._applications, *self._partners]))
         return CoRunTable(
-            applications, self.ratios, self.facts["spread"], processes, self.facts["compact_s"], self.evidence
+            applications,
+            self.ratios,
+            self.facts["spread"],
+            processes,
+            self.facts["compact_s"],
+            self.evidence,
+            frozenset(self.never),
         )
 
 
@@ -222,9 +242,10 @@ def _read_pair(reading: _Reading, row: _Row, header: Sequence[str]) -> None:
     """Read a line of the long form."""
     application, partner = (_name(row, column) for column in PAIR)
     column = next(name for name in VALUES if name in header)
-    value = row.number(column, _RATIO, LEAST_RATIO, MOST_RATIO)
-    ratio = value if column == "ratio" else 1.0 / value
-    if ratio < LEAST_RATIO:
+    ratio = _ratio(row, column)
+    if ratio is not None and column == "speedup":
+        ratio = 1.0 / ratio
+    if ratio is not None and ratio < LEAST_RATIO:
         raise row.error(column, f"a speedup of at most {1 / LEAST_RATIO:g}")
     reading.add_pair(row, application, partner, column, ratio)
     reading.add_facts(row, application)
@@ -251,8 +272,14 @@ def _read_matrix_row(reading: _Reading, row: _Row, header: Sequence[str]) -> Non
     reading.add_facts(row, application)
     for partner in others:
         if partner not in FACTS and row.cells[partner]:
-            ratio = row.number(partner, _RATIO, LEAST_RATIO, MOST_RATIO)
-            reading.add_pair(row, application, partner, partner, ratio)
+            reading.add_pair(row, application, partner, partner, _ratio(row, partner))
+
+
+def _ratio(row: _Row, column: str) -> float | None:
+    """Return the number in a cell of a pair; None: `NEVER`."""
+    if row.cells[column].lower() == NEVER:
+        return None
+    return row.number(column, f"{_RATIO}, or {NEVER}", LEAST_RATIO, MOST_RATIO)
 
 
 def _name(row: _Row, column: str) -> str:

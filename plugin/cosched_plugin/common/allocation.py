@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, NodeSet, round_up_us
@@ -67,33 +67,53 @@ _DEFAULTS: Final = tuple(JobSpec._field_defaults[name] for name in JobSpec._fiel
 _PLAIN: Final = (_DEFAULTS, (0, *_DEFAULTS[1:]))
 
 
+_TAKEN: Final = -1  # no amount: a key of nodes on which some of a resource is taken
+
+
 def is_plain(job: JobSpec) -> bool:
     """Return whether the job takes one thread per process on any nodes: then it is exact to count threads."""
     return job[_CONSTRAINTS] in _PLAIN
 
 
 def both_amounts(own: Amounts, other: Amounts) -> Amounts:
-    """Return what a job takes of what is counted, where another job takes some of the same, too."""
-    others = dict(other)
-    return tuple([(name, amount + others.get(name, 0)) for name, amount in own]) if others else own
+    """Return what a job takes of what is counted, with what another job takes beside it; nothing where it takes nothing itself."""
+    if not (own and other):
+        return own
+    both = dict(other)
+    for name, amount in own:
+        both[name] = both.get(name, 0) + amount
+    return tuple(both.items())
 
 
 class Counts:
     """Countable resources: how many of each are left on each node, and in the whole cluster."""
 
-    __slots__ = ("_open", "licences", "resources")
+    __slots__ = ("_machine", "_open", "licences", "resources")
 
-    def __init__(self, resources: Mapping[str, Sequence[int]], licences: Mapping[str, int]) -> None:
-        self.resources = {name: list(each) for name, each in resources.items()}  # by name and node
-        self.licences = dict(licences)  # by name
+    def __init__(
+        self,
+        machine: Machine,
+        resources: Mapping[str, Sequence[int]] | None = None,
+        licences: Mapping[str, int] | None = None,
+    ) -> None:
+        """``resources``, ``licences``: what is left; None: all that the machine has."""
+        self._machine = machine
+        left = machine.resources if resources is None else resources
+        self.resources = {name: list(each) for name, each in left.items()}  # by name and node
+        self.licences = dict(machine.licences if licences is None else licences)  # by name
         self._open: dict[tuple[str, int], int] = {}  # a cache, by resource and amount: the nodes with so much
+
+    def copy(self) -> Counts:
+        """Return the same amounts, to be changed apart from these."""
+        return Counts(self._machine, self.resources, self.licences)
 
     def count(self, job: JobSpec, runs: Sequence[Run], sign: int) -> None:
         """Take (-1) or give back (1) what a job on ``runs`` holds; a name that is not there counts as none."""
         for name, amount in job.licences:
             self.licences[name] = self.licences.get(name, 0) + sign * amount
         for name, amount in job.resources:
-            self._open.clear()
+            for key in [key for key in self._open if key[0] == name]:
+                del self._open[key]
             for node, _ in each_node(runs) if name in self.resources else ():
                 self.resources[name][node] += sign * amount
 
@@ -107,6 +127,10 @@ class Counts:
                 left = self.resources[name][node] if name in self.resources else 0
                 if left < amount:
                     return f"node {node} has {left} of {name} free, {amount} wanted"
+            for other, there in self.beside(name):
+                for node, _ in each_node(runs):
+                    if there >> node & 1:
+                        return f"node {node} has a job with {other}, and none with {name} may be beside it"
         return None
 
     def open_to(self, job: JobSpec, nodes: NodeSet) -> NodeSet:
@@ -118,7 +142,30 @@ class Counts:
                 on_node = enumerate(self.resources.get(item[0], ()))
                 there = self._open[item] = sum([1 << node for node, left in on_node if left >= item[1]])
             nodes = NodeSet(nodes & there)
+            if self._machine.apart:
+                nodes = NodeSet(nodes & ~self._closed_to(job, item[0]))
         return nodes
+
+    # Whoever takes some of a resource is never on a node with others that take some of one apart from it. So `never` of a table of
+    # co-runs is a rule of who may be where, like partitions and amounts, whatever a policy believes of slowdowns.
+    def _closed_to(self, job: JobSpec, name: str) -> int:
+        """Return the nodes on which nobody may take some of a resource, and those where ``job``, as of two jobs, takes of both."""
+        closed = 0
+        for _, there in self.beside(name):
+            closed |= there
+        for other, where in self._machine.apart.get(name, ()):
+            if any(other == its for its, _ in job.resources):
+                closed |= where
+        return closed
+
+    def beside(self, name: str) -> Iterator[tuple[str, int]]:
+        """Yield the resources that are apart from one, each with those nodes of that rule on which some of it is taken."""
+        for other, where in self._machine.apart.get(name, ()):
+            key = (other, _TAKEN)
+            if (taken := self._open.get(key)) is None:
+                both = zip(self.resources[other], self._machine.resources[other], strict=True)
+                taken = self._open[key] = sum([1 << node for node, (left, most) in enumerate(both) if left < most])
+            yield other, taken & where
 
 
 def kinds_of(classes: Iterable[NodeClass]) -> list[tuple[NodeClass, NodeSet]]:
@@ -138,6 +185,7 @@ class Machine:
 
     __slots__ = (
         "_eligible",
+        "apart",
         "capacity_of",
         "classes",
         "cores",
@@ -196,6 +244,8 @@ class Machine:
             self.resources[name] = []
             for node_class in classes:
                 self.resources[name] += [dict(node_class.resources).get(name, 0)] * node_class.nodes
+        # by name of a resource: the others whose takers are never on a node with its own, each with the nodes of that rule
+        self.apart = _apart_of(self.classes, self.resources)
         self._eligible: dict[tuple[tuple[int, int], ...], NodeSet] = {}  # a cache
 
     def eligible(self, job: JobSpec) -> NodeSet:
@@ -214,7 +264,7 @@ class Machine:
             return self.threads
         nodes = self.eligible(job)
         if job.resources or job.licences:
-            nodes = Counts(self.resources, self.licences).open_to(job, nodes)
+            nodes = Counts(self).open_to(job, nodes)
         rooms: list[tuple[int, int]] = []
         first = 0
         for node_class in self.classes:
@@ -229,6 +279,21 @@ class Machine:
         if not self.filled:
             return sum([nodes * room for nodes, room in rooms])
         return max([least * sum([nodes for nodes, room in rooms if room >= least]) for _, least in rooms], default=0)
+
+
+def _apart_of(classes: Iterable[NodeClass], there: Container[str]) -> dict[str, list[tuple[str, NodeSet]]]:
+    where: dict[tuple[str, str], int] = {}
+    first = 0
+    for item in classes:
+        nodes = ((1 << item.nodes) - 1) << first
+        for one, other in item.apart:
+            for pair in ((one, other), (other, one)) if one in there and other in there else ():
+                where[pair] = where.get(pair, 0) | nodes
+        first += item.nodes
+    apart: dict[str, list[tuple[str, NodeSet]]] = {}
+    for (one, other), nodes in where.items():
+        apart.setdefault(one, []).append((other, NodeSet(nodes)))
+    return apart
 
 
 def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: int) -> int:
@@ -271,7 +336,7 @@ class ThreadPool:
         self.free: Layers = machine.exists  # threads of nodes in service that no job holds
         self.free_memory_mb = list(machine.memory_mb)
         self.free_swap_mb = list(machine.swap_mb)
-        self.counts = Counts(machine.resources, machine.licences)
+        self.counts = Counts(machine)
         self.counted = bool(machine.resources or machine.licences)  # whether there is anything to count
         for node in down:
             self.fail_node(node)
@@ -281,7 +346,7 @@ class ThreadPool:
         self.free = on_nodes(self.machine.exists, self.up)
         self.free_memory_mb = list(self.machine.memory_mb)
         self.free_swap_mb = list(self.machine.swap_mb)
-        self.counts = Counts(self.machine.resources, self.machine.licences)
+        self.counts = Counts(self.machine)
 
     @property
     def all_up(self) -> bool:

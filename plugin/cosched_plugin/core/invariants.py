@@ -48,7 +48,7 @@ def check_invariants(state: State) -> None:
         taken[running.slot] = union(there, running.layers)
         for node, processes in each_node(running.runs):
             memory[node] -= processes * running.job.memory_mb
-    counts = Counts(machine.resources, machine.licences)
+    counts = Counts(machine)
     for running in state.running.values():
         if not running.on_disk and state.pool.counted:
             counts.count(running.job, running.runs, -1)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, Final, TypeAlias
 
+from cosched_hwmodel.units import NodeSet
+from cosched_plugin.common.threads import lowest_nodes
 from cosched_plugin.core.state import State
 from cosched_plugin.protocol import messages as m
 
@@ -93,6 +95,15 @@ class Trace:
             "runs": [list(run) for run in start.runs],
         }
         asks = _asks(running.job)
+        apart = {
+            other: [[run.first, run.count] for run in lowest_nodes(there.bit_count(), NodeSet(there)) or ()]
+            if there
+            else []
+            for name, _ in running.job.resources
+            for other, there in state.pool.counts.beside(name)
+        }
+        if apart:
+            asks["apart"] = apart
         if asks:
             record["asks"] = asks
         if start.slot:

@@ -83,6 +83,9 @@ def lacking(features: Sequence[str], required: Sequence[str], inventory: m.Welco
     if slots is not None and m.SLOTS not in features and (slots.turns or any(job.slot for job in inventory.running)):
         text = f"expected the feature {m.SLOTS}: jobs share the machine's time here"
         return RemoteProtocolError("unsupported", "features", text)
+    if m.APART not in features and any(item.apart for item in inventory.nodes):
+        text = f"expected the feature {m.APART}: some jobs are never beside each other here"
+        return RemoteProtocolError("unsupported", "features", text)
     if m.CAPABILITIES not in features and inventory.capabilities != m.Capabilities():
         text = f"expected the feature {m.CAPABILITIES}: this manager cannot do all that the protocol says"
         return RemoteProtocolError("unsupported", "features", text)

@@ -15,6 +15,7 @@ HARDWARE: Final = "hardware"  # the feature: caches and issue slots of nodes
 PROFILE: Final = "profile"  # the feature: what a job's processes ask of them
 # The feature: `resources` of a job and of a node class; `licences` of a job and of the welcome
 RESOURCES: Final = "resources"
+APART: Final = "apart"  # the feature: that field of a node class
 
 
 # Countable resources: a name and a number of each, which jobs take and give back.
@@ -54,6 +55,8 @@ class NodeClass(NamedTuple):
     # issue slots and caches of each node; `None`: they slow no job down
     hardware: Annotated[NodeHardware | None, Feature((HARDWARE,))] = None
     resources: Annotated[Amounts, Feature((RESOURCES,))] = ()  # countable resources of each node, by name
+    # pairs of names of these: no node has a job that takes the one and another that takes the other
+    apart: Annotated[tuple[tuple[str, str], ...], Feature((APART,))] = ()
 
     @property
     def cores(self) -> int:

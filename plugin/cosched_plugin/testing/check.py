@@ -48,6 +48,7 @@ from cosched_plugin.testing.sites import (
     COMPOSITE,
     draw_job,
     draw_site,
+    maybe_on_a_side,
     maybe_unpaired,
     with_owner,
     with_ppn,
@@ -240,15 +241,15 @@ class _Trial:
         self._recording = recording
         self._make_policy = make_policy
         self._models = {**BUILT_IN, **models}
-        self._seed = seed
-        self._run = run
+        self._seed, self._run = seed, run
         self._random = Random(f"{seed}/{run}")
         self._more = Random(f"{seed}/{run}/more")  # draws added later, which leave the other ones unchanged
         self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
         self._hardware = Random(f"{seed}/{run}/hardware")  # draws about measured hardware
         self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
-        # Draws about what jobs ask for, and what the manager lacks; about jobs on wide nodes.
+        # Draws about what jobs ask for, and what the manager lacks; about jobs never together; about jobs on wide nodes.
         self._less = Random(f"{seed}/{run}/less") if kind.wishes else None
+        self._sides = Random(f"{seed}/{run}/sides") if kind.wishes else None
         # Draws about reservations, and about refusals of other actions than starts.
         self._reserving = Random(f"{seed}/{run}/reservations") if kind.reserves else None
         self.wishes, self.eased = kind.wishes, False  # whether jobs asked for more, and had to ask for less than that
@@ -264,6 +265,7 @@ class _Trial:
             measured=self._measured,
             sharing=self._sharing if kind.slots else None,
             less=self._less,
+            sides=self._sides,
             lacks=kind.lacks,
             threads=kind.threads,
         )
@@ -557,6 +559,8 @@ class _Trial:
                 spec = with_self_slowdown(random, spec)
             if self._less is not None:
                 spec = with_wishes(self._less, site.machine, spec, tick_us)
+            if self._sides is not None:
+                spec = maybe_on_a_side(self._sides, site.machine, spec)
             if self._wide is not None and shaped:
                 spec = with_ppn(self._wide, site.machine, spec)
             if spec.processes <= site.machine.most_processes(spec):

@@ -94,7 +94,7 @@ class Site(Books):
     def could_run(self, spec: m.JobSpec) -> bool:
         """Return whether the nodes in service could hold such a job if they were empty."""
         machine, down = self.machine, self.down
-        nodes = Counts(machine.resources, machine.licences).open_to(spec, machine.eligible(spec))
+        nodes = Counts(machine).open_to(spec, machine.eligible(spec))
         threads, memory_mb = machine.threads_of, machine.memory_mb
         up = [node for node in bits_of(nodes) if node not in down]
         rooms = [(1, room_on(spec, threads[node], threads[node], memory_mb[node])) for node in up]

@@ -108,6 +108,28 @@ def with_amounts(random: Random, nodes: tuple[m.NodeClass, ...]) -> tuple[m.Node
     return tuple(item._replace(resources=tuple((name, random.randint(1, 4)) for name in _AMOUNTS)) for item in nodes)
 
 
+# What no two jobs may take of a node, each of one of these, as of two applications that are never together.
+_SIDES: Final = ("left", "right")
+
+
+def with_sides(random: Random, nodes: tuple[m.NodeClass, ...]) -> tuple[m.NodeClass, ...]:
+    """Draw on which nodes jobs of two sides are never together, and of which side there is at most one job."""
+    if random.random() < 0.4:
+        return nodes
+    sides = tuple((name, random.choice((1, 99, 99))) for name in _SIDES)
+    return tuple(
+        item._replace(resources=(*item.resources, *sides), apart=random.choice(((_SIDES,), (_SIDES,), ())))
+        for item in nodes
+    )
+
+
+def maybe_on_a_side(random: Random, machine: Machine, spec: m.JobSpec) -> m.JobSpec:
+    """Draw whether a job is of one of the two sides, if the machine has them."""
+    if _SIDES[0] not in machine.resources or random.random() < 0.4:
+        return spec
+    return spec._replace(resources=(*spec.resources, (random.choice(_SIDES), 1)))
+
+
 def draw_licences(random: Random) -> m.Amounts:
     """Draw what can be counted in the cluster."""
     return tuple((name, random.randint(1, 5)) for name in _LICENCES)
@@ -304,6 +326,7 @@ def draw_site(
     measured: bool,
     sharing: Random | None,
     less: Random | None = None,
+    sides: Random | None = None,
     lacks: bool = False,
     threads: int | None = None,
 ) -> tuple[Site, int]:
@@ -311,8 +334,8 @@ def draw_site(
 
     ``more`` has draws that were added later, and ``hardware`` those about measured hardware. If ``measured``, slowdowns of pairs are;
     with ``sharing``, a source of further draws, the machine has slots; with ``models``, the site believes in one of these
-    contention models; with ``less``, jobs ask for more than threads, and if it ``lacks`` something, the manager cannot do all;
-    ``threads``: of the nodes, where not drawn.
+    contention models; with ``less``, jobs ask for more than threads, and if it ``lacks`` something, the manager cannot do all; with
+    ``sides``, some jobs may never be together; ``threads``: of the nodes, where not drawn.
     """
     pairs = False
     if measured:
@@ -337,4 +360,7 @@ def draw_site(
     if less is None:
         return Site(nodes, belief, resume_us, quantum_us), tick_us
     can, features = draw_capabilities(less, tick_us) if lacks else (ALL_IT_SAYS, m.FEATURES)
-    return Site(with_amounts(less, nodes), belief, resume_us, quantum_us, draw_licences(less), can, features), tick_us
+    nodes = with_amounts(less, nodes)
+    if sides is not None:
+        nodes = with_sides(sides, nodes)
+    return Site(nodes, belief, resume_us, quantum_us, draw_licences(less), can, features), tick_us

@@ -14,6 +14,7 @@ from tests.properties import drawn
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import ContentionError, UnknownNameError
 from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns
+from cosched_hwmodel.measured.calibration import calibrate, completed
 from cosched_hwmodel.measured.co_run_table import CoRunTable, TableError, read_table
 from cosched_hwmodel.models.by_name import make_pairs
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios, PairsParameterError
@@ -101,8 +102,8 @@ def test_the_published_tables_are_read_as_they_are() -> None:
         ("row,column,ratio,row\n", ":1: expected each column once, got 'row' again"),
         ("a,,b\n", ":1: expected a name for every column, got none for column 2"),
         ("row,column,ratio\na,b,1\nb,a\n", ":3: expected 3 cells, as in the header, got 2"),
-        ("row,column,ratio\na,b,fast\n", ":2: field 'ratio': expected a number from 0.01 to 1000, got 'fast'"),
-        ("row,column,ratio\na,b,nan\n", ":2: field 'ratio': expected a number from 0.01 to 1000, got 'nan'"),
+        ("row,column,ratio\na,b,fast\n", ":2: field 'ratio': expected a number from 0.01 to 1000, or never, got 'fast'"),
+        ("row,column,ratio\na,b,nan\n", ":2: field 'ratio': expected a number from 0.01 to 1000, or never, got 'nan'"),
         ("row,column,speedup\na,b,500\n", ":2: field 'speedup': expected a speedup of at most 100, got '500'"),
         ("row,column,ratio\na,,1\n", ":2: field 'column': expected the name of an application, got nothing"),
         (
@@ -114,7 +115,7 @@ def test_the_published_tables_are_read_as_they_are() -> None:
         ("who,compact_s,a\na,0,1\n", ":2: field 'compact_s': expected a number of seconds from 0.000001 to 1e9, got '0'"),
         ("who,spread,a\na,0,1\n", ":2: field 'spread': expected a number from 0.01 to 1000, got '0'"),
         ("who,a\na,1\na,2\n", ":3: field 'who': expected each application once, got 'a'"),
-        ("who,a\na,-1\n", ":2: field 'a': expected a number from 0.01 to 1000, got '-1'"),
+        ("who,a\na,-1\n", ":2: field 'a': expected a number from 0.01 to 1000, or never, got '-1'"),
     ],
 )  # fmt: skip
 def test_invalid_tables_are_refused(text: str, error: str, tmp_path: Path) -> None:
@@ -241,3 +242,31 @@ def test_penalties_of_random_tables(ratios: list[float], placed: list[tuple[str,
         fewer = [each for each in loads if each is not first]
         for each, penalty in zip(fewer, truth.penalties(NODE, fewer), strict=True):
             assert penalty <= found[each]
+
+
+# ---------------------------------------------------------------- pairs that cannot be together
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "row,column,ratio\na,a,1.5\na,b,never\nb,b,2\n",
+        "row,column,speedup\na,a,.666666666666666666\na,b,Never\nb,b,.5\n",
+        "who,a,b\na,1.5,never\nb,,2\n",
+    ],
+    ids=["ratios", "speedups", "matrix"],
+)
+def test_never_is_a_fact_and_an_empty_cell_a_gap(text: str, tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, text))
+    assert table.never == {("a", "b")}
+    assert table.ratios == pytest.approx({("a", "a"): 1.5, ("b", "b"): 2.0})
+    full = completed(table)
+    assert set(full.ratios) == {("a", "a"), ("b", "b")}  # neither direction is predicted
+    model = MeasuredPairs(MeasuredRatios.of_table(full))
+    assert model.slowdown(A, B) == model.slowdown(B, A) == inf
+    assert [(each.row, each.column) for each in calibrate(table).predictions()] == [("a", "a"), ("b", "b")]
+
+
+def test_a_pair_that_has_a_ratio_in_the_other_order_is_never_together_either(tmp_path: Path) -> None:
+    table = read_table(written(tmp_path, "row,column,ratio\na,b,never\nb,a,1.5\na,a,1\nb,b,1\n"))
+    assert MeasuredPairs(MeasuredRatios.of_table(table)).slowdown(B, A) == inf

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.plugin.core.parts import NOW_US, PLAIN, RUNNING, START_LIMITED, START_PLAIN, WELCOME, core_with, looks
-from tests.runs import runs_on
+from tests.runs import run_on, runs_on
 
+from cosched_plugin.common.allocation import Counts, Machine, both_amounts
 from cosched_plugin.common.errors import MachineError, PolicyError
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -198,3 +199,60 @@ def test_a_submission_must_travel() -> None:
     assert core.handle(NOW_US, ()) == [m.SubmitJob(PLAIN), START_PLAIN]
     with pytest.raises(PolicyError, match="the job cannot travel"):
         core_with(m.SubmitJob(PLAIN._replace(processes=0))).handle(NOW_US, ())
+
+
+# ---------------------------------------------------------------- what is never together
+
+APART: Final = (("left", "right"),)
+
+
+def sided(job_id: int, processes: int, *names: str) -> m.JobSpec:
+    return m.JobSpec(job_id, 0, processes, 100, resources=tuple((name, 1) for name in names))
+
+
+def apart_site(*pending: m.JobSpec, running: m.JobSpec | None = None) -> m.Welcome:
+    """Return two nodes where the two sides are apart, and one where they are not; a job may run on thread 0 of the first."""
+    both = (("left", 9), ("right", 9))
+    nodes = (
+        m.NodeClass(2, 1, 4, 1, 0, 0, 0, 0, resources=both, apart=APART),
+        m.NodeClass(1, 1, 4, 1, 0, 0, 0, 0, resources=both),
+    )
+    there = () if running is None else (m.RunningJob(running, 0, (run_on(0, 1, 1, 1),), 100),)
+    return site(*pending)._replace(nodes=nodes, running=there)
+
+
+def test_jobs_that_are_never_together_get_other_nodes_where_that_rule_holds() -> None:
+    running = sided(3, 1, "left")
+    assert decided("easy", apart_site(sided(4, 3, "right"), running=running))[4][0].first == 1
+    assert decided("easy", apart_site(sided(4, 3, "left"), running=running))[4][0].first == 0
+    assert decided("easy", apart_site(m.JobSpec(4, 0, 3, 100), running=running))[4][0].first == 0
+    # Two of the three nodes are apart from it: it also takes threads of the third, on which the sides may be together.
+    assert [run.first for run in decided("fcfs", apart_site(sided(4, 8, "right"), running=running))[4]] == [1]
+
+
+def test_a_plan_holds_until_the_last_of_the_others_has_gone() -> None:
+    """The head waits for both nodes; a short job of the other side may be backfilled, one that stays past its start may not."""
+    node = m.NodeClass(2, 1, 4, 1, 0, 0, 0, 0, resources=(("left", 9), ("right", 9)), apart=APART)
+    running = m.RunningJob(sided(3, 1, "left"), 0, (run_on(0, 1, 1, 1),), NOW_US + 50)
+    head = sided(4, 8, "right")
+    short, long = (sided(5, 1, "left")._replace(estimate_us=span) for span in (40, 90))
+    for policy in ("easy", "conservative"):
+        welcome = site(head)._replace(nodes=(node,), running=(running,))
+        for job, starts in ((short, True), (long, False)):
+            told = welcome._replace(pending=(*welcome.pending, m.PendingJob(job)))
+            assert (5 in decided(policy, told)) == starts, (policy, job.estimate_us)
+
+
+def test_a_start_beside_what_it_is_apart_from_is_refused_at_both_ends() -> None:
+    welcome = apart_site(sided(4, 1, "right"), running=sided(3, 1, "left"))
+    wrong = m.StartJob(4, (run_on(0, 1, 2, 1),), 100, None)
+    with pytest.raises(PolicyError, match="node 0 has a job with left, and none with right may be beside it"):
+        core_with(wrong, welcome=welcome).handle(NOW_US, ())
+
+
+def test_two_jobs_as_one_take_what_both_take() -> None:
+    assert both_amounts((("a", 1),), (("a", 2), ("b", 1))) == (("a", 3), ("b", 1))
+    assert both_amounts((), (("a", 1),)) == ()
+    machine = Machine(apart_site().nodes)
+    both = sided(4, 1)._replace(resources=both_amounts((("left", 1),), (("right", 1),)))
+    assert Counts(machine).open_to(both, machine.eligible(both)) == 0b100

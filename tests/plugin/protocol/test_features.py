@@ -55,6 +55,17 @@ def test_a_scheduler_that_must_not_miss_an_event_says_hello_again(event: m.Event
         ready(without(feature)).submit(6, NOW_US + 6, (event,))
 
 
+def test_a_scheduler_that_would_put_jobs_together_that_never_are_is_not_served() -> None:
+    node = m.NodeClass(1, 1, 2, 1, 0, 0, 0, 0, resources=(("a", 2), ("b", 2)), apart=(("a", "b"),))
+    manager = ManagerSession(lambda: welcome(5)._replace(nodes=(node,)))
+    with pytest.raises(RemoteProtocolError) as caught:
+        manager.receive(hello(features=without(m.APART)))
+    assert (caught.value.code, caught.value.path) == ("unsupported", "features")
+    (told,) = manager.receive(hello(features=m.FEATURES)).send
+    assert isinstance(told, m.Welcome)
+    assert told.nodes == (node,)
+
+
 def test_a_manager_may_require_features() -> None:
     manager = ManagerSession(lambda: welcome(5), required=(m.STARTED, m.MODIFIED))
     with pytest.raises(RemoteProtocolError, match="expected the feature modified") as caught:

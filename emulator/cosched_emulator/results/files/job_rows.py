@@ -190,7 +190,7 @@ def _said(record: JobRecord) -> str:
     if job.terms != NO_TERMS:
         facts = {"partition": ",".join(job.terms.partitions), "qos": job.terms.qos, "account": job.terms.account}
         text += "".join([f";{name}={encoded(value)}" for name, value in facts.items() if value])
-    if job.spec.resources:
+    if amounts_text(job.spec.resources):
         text += f";resources={encoded(amounts_text(job.spec.resources))}"
     if job.spec.licences:
         text += f";licences={encoded(amounts_text(job.spec.licences))}"

@@ -285,8 +285,10 @@ def _description(
 
 
 def _node_class(item: NodeClass) -> dict[str, Any]:
-    """Return a class of nodes as plain values; ``hardware`` is left out where nothing is known of it."""
+    """Return a class of nodes as plain values; ``hardware`` and ``apart`` are left out where there is none."""
     values = item._asdict()
+    if not item.apart:
+        del values["apart"]
     if item.hardware is None:
         del values["hardware"]
     else:

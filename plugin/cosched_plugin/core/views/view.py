@@ -228,7 +228,7 @@ class View(SlotFacts):
         self._forget_what_was_left()
         counts = self._left.get(at_us)
         if counts is None:
-            counts = self._left[at_us] = Counts(now.resources, now.licences)
+            counts = self._left[at_us] = now.copy()
             for name, amount in self.licences_elsewhere.items():
                 counts.licences[name] += amount
             for running in self._gone_by(at_us):

@@ -206,7 +206,7 @@ class VirtualMachine(WholeNodesView):
             return pool.counts
         if self._counts is None or self._counts_key != version:
             machine, own = self._state.machine, self._nodes_now()
-            self._counts_key, self._counts = version, Counts(machine.resources, machine.licences)
+            self._counts_key, self._counts = version, Counts(machine)
             elsewhere = CountedNames[str]()
             for job_id, running in self._state.running.items():
                 if job_id in own:

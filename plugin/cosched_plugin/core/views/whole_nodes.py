@@ -163,7 +163,7 @@ class WholeNodesView(View):
             return True  # this includes an exclusive job, which would fit on the second threads: one process a core
         if self._alike == 1 and is_plain(job):
             return False
-        nodes = Counts(machine.resources, machine.licences).open_to(job, machine.eligible(job))
+        nodes = Counts(machine).open_to(job, machine.eligible(job))
         free = machine.exists if job.exclusive else machine.first_threads
         return first_fit(job, free, machine, machine.memory_mb, nodes) is None
 

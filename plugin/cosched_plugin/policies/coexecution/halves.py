@@ -404,7 +404,7 @@ class Halves(api.Placement):
             return bool(nodes)
         machine = view.machine
         both = job._replace(resources=api.both_amounts(job.resources, other.resources), licences=())
-        return bool(api.Counts(machine.resources, machine.licences).open_to(both, nodes))
+        return bool(api.Counts(machine).open_to(both, nodes))
 
     def _work_of_two(
         self, job: api.JobSpec, other: api.JobSpec, halves: NodeHalves, model: api.PairModel | None

@@ -325,9 +325,8 @@ class _Seeker:
         """Return the nodes of a job's home that have enough of what is counted for the primary, too; none where it is elsewhere."""
         if not (one.job.resources and primary.job.resources):
             return one.home
-        machine = self._view.machine
         both = one.job._replace(resources=api.both_amounts(one.job.resources, primary.job.resources))
-        home = api.Counts(machine.resources, machine.licences).open_to(both, one.home)
+        home = api.Counts(self._view.machine).open_to(both, one.home)
         return home if one.running is None or home == one.home else api.NodeSet(0)
 
     def first_of(self, candidates: Iterator[Found], gate: api.Gate) -> Group | None:

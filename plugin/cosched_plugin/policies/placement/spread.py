@@ -142,7 +142,7 @@ class Kinds:
         if not (job.eligible or job.resources or job.licences):
             return self.all
         machine = self.machine
-        may = api.Counts(machine.resources, machine.licences).open_to(job, machine.eligible(job))
+        may = api.Counts(machine).open_to(job, machine.eligible(job))
         return sorted(
             [Kind(halves, api.NodeSet(nodes & may)) for halves, nodes in self.all], key=_nodes_of_kind, reverse=True
         )

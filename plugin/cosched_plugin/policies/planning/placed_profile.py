@@ -243,6 +243,11 @@ class PlacedProfile:
         for name, rows in zip(machine.resources, resources, strict=True):
             if name in amounts:
                 rooms = np.where(rows >= amounts[name], rooms, 0)
+            for other, nodes in machine.apart.get(name, ()):
+                if other in amounts:  # the nodes of that rule on which somebody takes some of this one
+                    ruled = np.zeros(machine.nodes, np.bool_)
+                    ruled[[*api.bits_of(nodes)]] = True
+                    rooms = np.where(ruled & (rows < np.asarray(machine.resources[name])), 0, rooms)
         return rooms
 
     def _snapshot(self, job: api.JobSpec, start_us: int) -> api.Snapshot:
@@ -258,7 +263,7 @@ class PlacedProfile:
     def _least_counts(self, steps: range) -> api.Counts:
         machine = self._view.machine
         each = {name: self._least(steps, row).tolist() for row, name in enumerate(machine.resources, 1)}
-        return api.Counts(each, dict(zip(machine.licences, self._least(steps, -1).tolist(), strict=True)))
+        return api.Counts(machine, each, dict(zip(machine.licences, self._least(steps, -1).tolist(), strict=True)))
 
     def _besides(self, job: api.JobSpec, runs: Sequence[api.Run]) -> Taken:
         return _held_by(job, runs, self._view)

@@ -167,8 +167,7 @@ class PlacedReservation:
     def _counts_beside(self, seat: api.Seat) -> api.Counts:
         """Return what is left of countable resources at the shadow time once ``seat`` is taken."""
         view, shadow_us = self._view, self.head.start_us
-        now = view.counts_at(shadow_us)
-        counts = api.Counts(now.resources, now.licences)
+        counts = view.counts_at(shadow_us).copy()
         for end_us, job_id, nodes in seat.occupancies:
             running = view.running.get(job_id)  # a host: what it takes is gone already, unless it stays for longer now
             if end_us > shadow_us and (running is None or view.expected_end(running) <= shadow_us):

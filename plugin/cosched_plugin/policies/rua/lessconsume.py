@@ -447,7 +447,7 @@ class LessConsume(api.PenaltyPlacement):
             if len(self._floors) >= _MOST_FLOORS:
                 self._floors.clear()
             machine = view.machine
-            counts = api.Counts(machine.resources, machine.licences)
+            counts = api.Counts(machine)
             everything = api.Snapshot(view, view.now_us, self._floors_of[0], (), machine.memory_mb, counts)
             floor = self._floors[key] = self._floor(job, everything)
         return floor
