@@ -293,9 +293,7 @@ class ComparedRuns(NamedTuple):
         self.draw(file, title, self.verdict())
 
 
-def compare_folders(
-    run_dirs: Sequence[Path], names: Sequence[str], population: str, *, common: bool
-) -> ComparedRuns:
+def compare_folders(run_dirs: Sequence[Path], names: Sequence[str], population: str, *, common: bool) -> ComparedRuns:
     """Compare run folders, of which ``names`` are the names; ``common``: only the jobs that completed in all of them.
 
     Raises InputError for what is no run folder, ConfigurationError where ``common`` cannot be had.

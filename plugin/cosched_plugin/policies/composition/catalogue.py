@@ -540,7 +540,7 @@ BELIEFS: Final[Mapping[str, Entry]] = {
         "belief.corrected:Corrected",
         "what the site says, scaled by what is measured over what it said",
         {
-            "trials": whole(0, 1_000_000, "one job in so many is believed as told, if that is lower; 0: none"),
+            "trials": whole(0, 1_000_000, "one of this many jobs keeps the site's belief, if that is lower; 0: none"),
             "window": whole(1, 10_000, "measurements of all pairs that count: older ones fade"),
             "learn": flag("pairs of which the site says nothing are learned, as by `learned`"),
         },
