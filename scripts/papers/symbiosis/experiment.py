@@ -46,6 +46,8 @@ HALVES: Final = "symbiosis, halves"
 IN_ORDER: Final = "co-execution, in order"
 SPREAD: Final = "EASY, spread"
 GLTS: Final = "GLTS"
+PSS: Final = "PSS"
+CORRECTED: Final = "corrected"
 SUSPENDING: Final = {
     EXPRESS: ("symbiosis-express", (), "short jobs stop others, in place or on disk"),
     "EASY, suspending": ("easy-suspending", (), "the same, and no two share nodes"),
@@ -78,6 +80,9 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     SPREAD: ("easy", ("shape=nodes", "placement=spread", "order=shortest"),
         "shortest first; a process on each node, CPU or core, as G-LOMARC-TS lays jobs out"),
     GLTS: ("glts", (), "G-LOMARC-TS"),
+    PSS: ("pss", (), "L-R without sharing"),
+    **{f"{name}, {CORRECTED}": (preset, ("belief=corrected",), "the same, with a belief that is corrected")
+        for name, preset in (("L-R", "lomarc-r"), (U1_SHORTEST, "lomarc-u1-shortest"), (SYMBIOSIS, "symbiosis"))},
 }
 # fmt: on
 ON_HALVES: Final = (EASY, EASY_SHORTEST, IN_ORDER, HALVES)
@@ -100,6 +105,16 @@ PRICES: Final = {
     "high price": {"switch_s": 10.0, "resume_s": 640.0},
 }
 HARMED_AT: Final = "plausible price"  # the express runs whose jobs are compared
+# Beliefs that are corrected, and all slowdowns measured. Few jobs: a seed says little.
+MEASURED: Final = "measured"
+UNSHARED: Final = {
+    "L-R": PSS,
+    U1_SHORTEST: EASY_SHORTEST,
+    SYMBIOSIS: EASY_SHORTEST,
+}  # what shares -> itself without sharing
+CORRECTED_JOBS: Final = 600
+CORRECTED_AT: Final[Mapping[str, str]] = {f"{name}, short": name for name in (*MODELS, *LOGS)}
+CORRECTED_BELIEFS: Final = (EXACT, NOISE, "shuffled", "inverted", "usage unknown")
 USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 SCENARIO: Final[Mapping[str, Any]] = {  # of LOMARC's nodes and jobs
@@ -122,13 +137,14 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             *([] if size.quick else _with_co_runs(size, logs)),
             {"name": GLTS_W1, **_without_seed(glts_scenario("W1", size.jobs))},
             *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name]}} for name in MODELS),
-            *([] if size.quick else _windows(size, logs)),
+            *([] if size.quick else [*_windows(size, logs), *_short(size, logs)]),
         ],
         "beliefs": beliefs_of(BELIEFS),
         "variants": [
             {"name": BASE},
             {"name": WHOLE, "truth": dict(FORMS[WHOLE][1])},
             *({"name": name, "preemption": dict(costs)} for name, costs in PRICES.items()),
+            {"name": MEASURED, "monitoring": {"after_s": 60, "above": 0.0}},
         ],
         "policies": policies_of(POLICIES),
         "seeds": [*_seeds(size.seeds)],
@@ -179,6 +195,21 @@ def _windows(size: Size, logs: Path) -> Iterator[dict[str, Any]]:
             yield {"name": in_window(log, window), "cluster": {"nodes": nodes}, "workload": workload}
 
 
+def _short(size: Size, logs: Path) -> Iterator[dict[str, Any]]:
+    """Yield the workloads on which beliefs are corrected: the first jobs of a model, or of the second window of a log."""
+    jobs = min(CORRECTED_JOBS, size.jobs)
+    for name, of in CORRECTED_AT.items():
+        if of in AARR:
+            yield {"name": name, "workload": {"lublin": jobs, "aarr": AARR[of]}}
+        else:
+            file, nodes, apart = LOGS[of]
+            yield {
+                "name": name,
+                "cluster": {"nodes": nodes},
+                "workload": {"swf": str(logs / file), "first": apart, "jobs": jobs},
+            }
+
+
 def products(size: Size) -> Iterator[Product]:
     """Yield the products, the most wanted first."""
     seeds, few = _seeds(size.seeds), _seeds(min(FEW, size.seeds))
@@ -200,3 +231,6 @@ def products(size: Size) -> Iterator[Product]:
     unshared = [U1_SHORTEST, SYMBIOSIS]
     yield Product("dear", ["W2"], unshared, few, [WHOLE], [EXACT])
     yield Product("knowledge", ["W2"], unshared, few, beliefs=WRONG)
+    alone, corrected = [PSS, EASY_SHORTEST, *UNSHARED], [f"{name}, {CORRECTED}" for name in UNSHARED]
+    yield Product(CORRECTED, [*CORRECTED_AT], alone, few[:2], [MEASURED], [EXACT])
+    yield Product(CORRECTED, [*CORRECTED_AT], corrected, few[:2], [MEASURED], CORRECTED_BELIEFS)

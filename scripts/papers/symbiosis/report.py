@@ -76,6 +76,30 @@ def _dear() -> Section:
     return table(("", ""), heads, rows, text, counted=False)
 
 
+def _corrected() -> Section:
+    """Return what a corrected belief changes against the same policy without sharing."""
+    rows = [
+        (
+            (work, belief),
+            [
+                change(
+                    RESPONSE,
+                    Where(work, f"{name}, {ex.CORRECTED}", ex.MEASURED, belief),
+                    Where(work, alone, ex.MEASURED),
+                )
+                for name, alone in ex.UNSHARED.items()
+            ],
+        )
+        for work in ex.CORRECTED_AT
+        for belief in ex.CORRECTED_BELIEFS
+    ]
+    text = (
+        f"Mean response against that of the same policy without sharing, with `--set belief=corrected`. {ex.CORRECTED_JOBS} jobs of a"
+        " run, two seeds: a first look. Under the exact belief schedules are those without correction."
+    )
+    return table(("", "belief"), [f"{name}, %" for name in ex.UNSHARED], rows, text, counted=False)
+
+
 _HARMED: Final = (ex.EASY_SHORTEST, "L-R", ex.U1_SHORTEST, ex.SYMBIOSIS)
 _EXPRESS: Final = Where("W2", ex.EXPRESS, variant=ex.HARMED_AT)
 _NAMED: Final = words(
@@ -94,6 +118,7 @@ PARTS: Final = {
     ),
     "What each part is worth": _ablation(),
     "Where sharing is dear, or not understood": _dear(),
+    "A belief that is corrected": _corrected(),
     "Who is worse off": harm(
         ex.EASY,
         [*(Where(work, name) for work in ex.MODELS for name in _HARMED), Where("W2", ex.LEDGER), _EXPRESS],
