@@ -49,6 +49,6 @@ def explain(
     # The trace is read twice, so that nothing of other jobs need be kept.
     name = str(trace)
     submit_us = submission(read_trace(name), job)
-    terms = read_facts(str(run_dir or trace.parent), job)
+    terms = read_facts(str(run_dir or Path(trace).parent), job)
     facts = facts_about(read_trace(name, partial(say, err=True)), job, name, quantum, submit_us, terms)
     say(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))

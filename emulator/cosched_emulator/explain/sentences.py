@@ -169,13 +169,13 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
     if start["chosen_by"] is not None:
         yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
         if start["chosen_in"] is not None:
-            yield f"Job {start['chosen_by']} looked at {_search(start['chosen_in'], 'partner')}."
+            yield f"Job {start['chosen_by']} examined {_search(start['chosen_in'], 'partner')}."
     elif host is not None and host in (together or ()):
         yield f"It started because job {host}, which started then, was its neighbour in the queue."
     elif host is not None:
         yield f"It started because it could join job {host}, which was already running, on its nodes{_before(start)}."
         if start["host_search"] is not None:
-            yield f"It looked at {_search(start['host_search'], 'host')}."
+            yield f"It examined {_search(start['host_search'], 'host')}."
     else:
         yield f"It started because {_reason(start, queue)}."
         yield from _halves_cause(start)
@@ -186,7 +186,7 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
         if start["stopped"]:
             yield _stopped(start["stopped"])
         if start["partner_search"] is not None:
-            yield f"For a partner it looked at {_search(start['partner_search'], 'partner')}."
+            yield f"For a partner it examined {_search(start['partner_search'], 'partner')}."
         elif start["no_search"] is not None:
             yield f"It looked for no partner: {_NO_SEARCH.get(start['no_search'], start['no_search'])}."
         if start["unfair_to"] is not None:

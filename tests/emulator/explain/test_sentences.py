@@ -213,7 +213,7 @@ def test_the_explanation_of_a_pair(lomarc: list[Record]) -> None:
     assert search["profit"] == search["profits"][search["selected"] - 1]
     told = " ".join(lines_of(lomarc, guest["job"]))
     assert (
-        f"It started because job {host['job']}, which started then, took it as its partner. Job {host['job']} looked at"
+        f"It started because job {host['job']}, which started then, took it as its partner. Job {host['job']} examined"
         in told
     )
     assert f"{search['left']['all']} other pending jobs: {search['left']['short']} {MATCHABLE}, " in told
@@ -274,7 +274,7 @@ def test_a_job_that_overtook_others_without_a_reservation() -> None:
 
 def test_possible_partners() -> None:
     (told,) = [line for line in lines_of([START | {"partners": SEARCH}], 7) if "For a partner" in line]
-    assert f"looked at 1 other pending job: 1 {MATCHABLE};" in told
+    assert f"examined 1 other pending job: 1 {MATCHABLE};" in told
 
 
 def test_the_explanation_of_a_head_a_requeue_and_a_suspension() -> None:
