@@ -58,6 +58,7 @@ from cosched_plugin.protocol.messages import (
     JobRequeued,
     JobSubmitted,
     Note,
+    RejectJob,
     ReviseJob,
     SetNote,
     StartJob,
@@ -330,6 +331,13 @@ def test_no_wake_for_jobs_that_the_nodes_in_service_cannot_hold(policy: str) -> 
     assert left.unfinished
     table["script"].append({"at_s": 1e6, "do": "return-node", "node": 3})
     assert not simulate(table, policy).unfinished
+
+
+@pytest.mark.parametrize("policy", ["ssp", "glts"])
+def test_a_job_that_no_machine_holds_is_rejected_while_all_nodes_are_down(policy: str) -> None:
+    welcome = told(nodes_of(2, 1, 1, 2), [spec_of(1, 3, 100.0, eligible=((0, 2),))])._replace(down=(0, 1))
+    core = SchedulerCore(compose({"preset": policy}), welcome)
+    assert [action.job_id for action in core.handle(welcome.now_us, ()) if isinstance(action, RejectJob)] == [1]
 
 
 # ---------------------------------------------------------------- the calendar, compared with the reference

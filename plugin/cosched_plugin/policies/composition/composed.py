@@ -112,8 +112,9 @@ class Composed:
         return any(self._placement.earliest(job, view) is not None for job in view.queue)
 
     def prepare(self, view: api.View) -> Iterator[api.Action]:
-        """Yield the decisions that bring notes and expected ends up to date, as a pass does first."""
-        return self._matching.prepare(self._context_of(view))
+        """Yield what a pass does first: rejections, and the decisions that bring notes and expected ends up to date."""
+        context = self._context_of(view)
+        return chain([] if self._refused else self._hopeless(context), self._matching.prepare(context))
 
     # A pass has this order, and each step relies on the one before. Jobs that another policy left on disk come back first, or
     # starts would take their threads for ever. Then the matching brings notes and expected ends up to date (`prepare`), since
