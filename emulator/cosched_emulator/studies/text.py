@@ -210,9 +210,12 @@ def loser_tables(result: StudyResult, most: int) -> LoserTables | None:
         own = [row for row in rows if row["policy"] == policy]
         shares = [_mean_percent(own, f"harm_{name}") for name in ("h1", "hshk", "hshk_floor", "lost_share")]
         lines.append([policy, str(len(own)), *shares, str(sum(row["harm_killed"] for row in own))])
-    worst = [["setting", "policy", "seed", "job", "threads", "baseline s", "response s", "lost s", "cause"]]
-    for loser in sorted(result.harm.losers, key=lambda loser: -loser["lost_s"])[:most]:
-        times = [f"{loser[name]:,.0f}" for name in ("baseline_s", "response_s", "lost_s")]
+    losers = sorted(result.harm.losers, key=lambda loser: -loser["lost_s"])[:most]
+    size, unit = time_unit(max([loser["response_s"] for loser in losers], default=0.0))
+    times_of = {f"{name} {unit}": f"{name}_s" for name in ("baseline", "response", "lost")}
+    worst = [["setting", "policy", "seed", "job", "threads", *times_of, "cause"]]
+    for loser in losers:
+        times = [f"{loser[name] / size:,.2f}" for name in times_of.values()]
         whose = [place_text(loser), loser["policy"], loser["seed"], str(loser["job"]), str(loser["size"])]
         worst.append([*whose, *times, loser["cause"]])
     heading = f"worse off than under {result.baseline}, mean over all runs of a policy"
