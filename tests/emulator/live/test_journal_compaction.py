@@ -134,7 +134,7 @@ class Twins(Life):
 @pytest.mark.parametrize(
     ("policy", "late", "seeds"),
     [
-        *(("rua", False, 1), ("lomarc-r", False, 1), ("glts", False, 2), ("paired-gang", True, 1)),
+        *(("rua", False, 2), ("lomarc-r", False, 2), ("glts", False, 2), ("paired-gang", True, 1)),
         *(pytest.param(*case, 6, marks=pytest.mark.slow) for case in product(SITES, (False, True))),
     ],
 )

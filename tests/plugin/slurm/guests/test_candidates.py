@@ -213,7 +213,7 @@ def test_one_process_of_a_machine_seats_guests_in_a_partition() -> None:
         ("nothing is known of it beside", [(1_000, 4)], 1.0, float("inf")),
         ("its limit, slowed down, ends after", [(249, 4)], 1.5, 1.0),  # now 100, and a limit of 100
         ("too few cores", [(250, 1), (100, 4)], 1.5, 1.0),
-        ("it does not pay", [(250, 1), (250, 1)], 1.5, 1.0),
+        ("by the belief there is no gain", [(250, 1), (250, 1)], 1.5, 1.0),
     ],
 )
 def test_why_no_host_takes_a_candidate(why: str, hosts: list[tuple[int, int]], own: float, other: float) -> None:
