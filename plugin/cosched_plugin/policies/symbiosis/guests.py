@@ -117,7 +117,9 @@ class Guests(api.Matching):
         if not len(places):
             return ()
         sizes, slow = sizes[places], slow[:, places]
-        gains = self._gains(hosts, free, slow, sizes)
+        # Of a model by which two jobs slow each other down by unlike factors, the larger one says too little of what the machine does.
+        own, theirs = self._slowdowns.each(hosts.jobs, rows[places], view)
+        gains = self._gains(hosts, free, np.where(slow < inf, own, inf), theirs, sizes)
         enough = (gains >= self._min_gain * sizes) | ((estimates_us[places] <= self._brief_us) & (gains > -inf))
         self._candidates = frozenset([jobs[place].id for place in places[enough].tolist()])
         return self._candidates
@@ -206,11 +208,11 @@ class Guests(api.Matching):
 
     # A pending job beside running ones.
 
-    def _gains(self, hosts: OpenHosts, free: int, slow: api.Floats, sizes: api.Ints) -> api.Floats:
-        """Return the gain of each candidate beside its cheapest hosts; ``slow`` [host, candidate]: the larger slowdown of the two."""
-        known = slow < inf
-        own = np.where(known, slow, 1.0)
-        losses = np.where(known, hosts.losses(np.maximum(hosts.ratios, own)), inf)
+    def _gains(self, hosts: OpenHosts, free: int, own: api.Floats, theirs: api.Floats, sizes: api.Ints) -> api.Floats:
+        """Return the gain of each candidate beside its cheapest hosts, by its own slowdowns [host, candidate] and theirs."""
+        known = own < inf
+        own, theirs = np.where(known, own, 1.0), np.where(known, theirs, 1.0)
+        losses = np.where(known, hosts.losses(np.maximum(hosts.ratios, theirs)), inf)
         costs = losses / np.minimum(hosts.rooms, sizes) + (1.0 - 1.0 / own)
         return hosts.cheapest(costs, losses, own, sizes, free).gains
 
