@@ -129,7 +129,10 @@ def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("calibrate", "bad.csv"), "bad.csv:2: field 'ratio': expected a number from 0.01 to 1000, or never, got 'slow'"),
+        (
+            ("calibrate", "bad.csv"),
+            "bad.csv:2: field 'ratio': expected a number from 0.01 to 1000, or never, got 'slow'",
+        ),
         (("calibrate", "few.csv", "--method", "composite"), "--method composite: expected --node NODE beside it"),
         (("calibrate", "few.csv", "--node", "rua-4way"), "--node and --seat: expected --method composite beside them"),
         (
