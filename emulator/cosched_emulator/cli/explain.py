@@ -19,7 +19,7 @@ from cosched_terminal.console import say
 def explain(
     job: int = argument(kind=click.IntRange(min=0)),
     run_dir: Path | None = argument("[RUN_DIR]", required=False, shell_complete=RUNS),
-    trace: Path | None = option("--trace FILE", "The decision trace of the run.  [default: that in RUN_DIR]", A_FILE),
+    trace: str | None = option("--trace FILE", "The decision trace of the run.  [default: that in RUN_DIR]", A_FILE),
     quantum: int | None = option("--quantum N", "Explain this quantum of gang scheduling, too.", click.IntRange(min=1)),
     as_json: bool = option("--json", "Print the facts as JSON; times in microseconds."),
 ) -> None:
@@ -43,12 +43,11 @@ def explain(
         if run_dir is None:
             raise click.UsageError("expected a run folder, RUN_DIR, or the trace of a run, --trace FILE")
         read_json(run_dir, RUN, ())  # says so where it is no run folder
-        trace = run_dir / TRACE
-        if not trace.exists():
+        trace = str(run_dir / TRACE)
+        if not Path(trace).exists():
             raise InputError(str(run_dir), f"a run with its decisions (simulate --trace {trace})", f"none with {TRACE}")
     # The trace is read twice, so that nothing of other jobs need be kept.
-    name = str(trace)
-    submit_us = submission(read_trace(name), job)
-    terms = read_facts(str(run_dir or Path(trace).parent), job)
-    facts = facts_about(read_trace(name, partial(say, err=True)), job, name, quantum, submit_us, terms)
+    submit_us = submission(read_trace(trace), job)
+    terms = read_facts(run_dir or Path(trace).parent, job)
+    facts = facts_about(read_trace(trace, partial(say, err=True)), job, trace, quantum, submit_us, terms)
     say(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.results.figures.comparison import FIGURES, in_unit, job_time_unit, text_table
 from cosched_emulator.results.figures.comparison import compare as rows_of
+from cosched_emulator.results.figures.comparison import text_table, usual_figures
 from cosched_emulator.results.figures.replay_figures import replay_lines
 from cosched_emulator.results.files.run_folder import may_share_nodes, part_name, sharing_note
 from cosched_emulator.run.run import Finished
@@ -45,7 +45,7 @@ def report(
         prepared = finished.prepared
         if may_share_nodes(settings, prepared.nodes, exclusive=prepared.scenario.workload.exclusive):
             say(sharing_note([policy]), err=True)
-        figures = in_unit(FIGURES, job_time_unit([finished.summary]))
+        figures = usual_figures([finished.summary])
         rows = rows_of([finished.summary], figures=figures, shapes=[part_name(settings, "shape")])
         say(text_table([policy], rows), nl=False)
         _tell_cut_runs(finished.summary)

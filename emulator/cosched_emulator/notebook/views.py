@@ -15,7 +15,7 @@ from cosched_emulator.page.run_tables import table_of
 from cosched_emulator.results.compared_classes import Classes
 from cosched_emulator.results.figures import gantt
 from cosched_emulator.results.figures import plot as pictures
-from cosched_emulator.results.figures.comparison import compare, job_time_unit
+from cosched_emulator.results.figures.comparison import compare, job_time_unit, usual_figures
 from cosched_emulator.results.harm import Harm
 from cosched_emulator.results.harm_tables import group_table, head_lines, loser_table
 from cosched_emulator.results.verdict import Told, run_verdict
@@ -40,7 +40,7 @@ def _(run: Run) -> str:
     verdict = run_verdict(
         [Told(run.policy, {0: run.summary})], job_time_unit([run.summary]), alike=True, same_jobs=True
     )
-    rows = compare([run.summary])
+    rows = compare([run.summary], figures=usual_figures([run.summary]))
     return fragment([Paragraph(verdict, headline=True), figure_table("Figures", [run.policy], rows)])
 
 

@@ -19,16 +19,15 @@ from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.comparison import (
     COMMON,
-    FIGURES,
     UNKNOWN_SEED,
     Figure,
     PolicyRuns,
     SeedRow,
     compare_seeds,
-    in_unit,
     job_time_unit,
     rows_as_json,
     rows_of,
+    usual_figures,
     value_of,
 )
 from cosched_emulator.results.figures.metrics import Summary, population, population_figures
@@ -301,7 +300,7 @@ def compare_folders(run_dirs: Sequence[Path], names: Sequence[str], population: 
     summaries = [read_summary(folder) for folder in run_dirs]
     columns = seed_columns(run_dirs, names)
     several = len(columns) < len(run_dirs)
-    figures = in_unit(FIGURES, job_time_unit(summaries, population))
+    figures = usual_figures(summaries, population)
     compared = (_compare_columns if several else _compare_single)(
         run_dirs, columns, summaries, population, figures, common=common
     )

@@ -216,6 +216,11 @@ def in_unit(figures: Sequence[Figure], unit: TimeUnit) -> list[Figure]:
     ]
 
 
+def usual_figures(summaries: Sequence[Mapping[str, Any]], population: str = "finished") -> list[Figure]:
+    """Return `FIGURES` with one unit for all times of jobs."""
+    return in_unit(FIGURES, job_time_unit(summaries, population))
+
+
 def energy_unit(largest_j: float) -> tuple[float, str]:
     """Return (joules, name) of the most readable unit for energies up to ``largest_j``."""
     return next(((joules, name) for joules, name in _ENERGY_UNITS if largest_j >= joules), _ENERGY_UNITS[-1])

@@ -13,6 +13,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from cosched_plugin import api
+from cosched_plugin.policies.belief.given import FromNote, OnGiven, known_slowdown
 from cosched_plugin.policies.belief.learned import (
     MICRO,
     LearnedPairs,
@@ -23,7 +24,6 @@ from cosched_plugin.policies.belief.learned import (
     neighbours,
     short,
 )
-from cosched_plugin.policies.belief.trials import known_slowdown
 
 NOTE: Final = "correction"
 _GRAIN: Final = 0.02  # of a logarithm: smaller changes do not make searches begin anew
@@ -220,17 +220,17 @@ def _is_correction(note: api.NoteValue) -> bool:
 # The belief.
 
 
-class CorrectedPairs(api.PairModel):
+class CorrectedPairs(OnGiven):
     """What the site says, by rule and effects; of a job on trial the lower of this and what the site says."""
 
-    __slots__ = ("_effects", "_given", "_learned", "_neutral", "_rule", "_trials")
+    __slots__ = ("_effects", "_learned", "_neutral", "_rule", "_trials")
     name: Final = "corrected"
 
     def __init__(
         self, given: api.PairModel | None, rule: Rule, effects: Effects, learned: LearnedPairs | None, trials: int
     ) -> None:
         """``learned``: what is believed of pairs of which ``given`` says nothing; None: they share no nodes."""
-        self._given = given
+        super().__init__(given)
         self._rule = rule
         self._effects = effects
         self._neutral = rule == Rule() and not effects
@@ -243,16 +243,6 @@ class CorrectedPairs(api.PairModel):
         if self._learned is None or other._learned is None:
             return same and self._given is other._given and self._learned is other._learned
         return same and self._given is other._given and self._learned.same_as(other._learned)
-
-    @property
-    def by_usage(self) -> bool:
-        """Tell whether the constraints on bounds and memory apply: where the site's model says so."""
-        return self._given is not None and self._given.by_usage
-
-    @property
-    def by_seat(self) -> bool:
-        """Tell whether hardware threads count: where the site's model says so."""
-        return self._given is not None and self._given.by_seat
 
     def knows(self, job: api.JobFacts) -> bool:
         """Tell whether the site's model knows the job, or something may be learned of it."""
@@ -311,23 +301,11 @@ class CorrectedPairs(api.PairModel):
     def _is_tried(self, job: api.JobFacts) -> bool:
         return is_on_trial(job, self._trials)
 
-    def parts(self, job: api.JobFacts, other: api.JobFacts) -> Sequence[tuple[str, float]]:
-        """Return what each resource adds, as the site's model says."""
-        return () if self._given is None else self._given.parts(job, other)
-
-    def own(self, job: api.JobFacts, cpus: int, cores: int) -> float | None:
-        """Return the job's slowdown by itself, as the site's model says."""
-        return None if self._given is None else self._given.own(job, cpus, cores)
-
     def spread(self, job: api.JobFacts) -> float | None:
         """Return the job's ratio alone on a half of each node, as the site's model says, or as learned."""
         if self._given is not None and self._given.knows(job):
             return self._given.spread(job)
         return None if self._learned is None else self._learned.spread(job)
-
-    def compete(self, job: api.JobFacts, other: api.JobFacts) -> bool:
-        """Tell whether the two compete for parts of a CPU, as the site's model says."""
-        return self._given is not None and self._given.compete(job, other)
 
     def beside(self, job: api.JobFacts, others: api.JobColumns) -> api.Beside:
         """Return the larger slowdown of ``job`` and each of the others."""
@@ -363,7 +341,7 @@ def corrected_by(
     return CorrectedPairs(given, correction.rule, effects, learned, trials)
 
 
-class Corrected(api.Believer):
+class Corrected(FromNote[CorrectedPairs]):
     """Corrects what the site says by what the manager measures of jobs beside one other.
 
     ``trials``: one job in so many is believed as told, if that is lower, so that a belief that has become right is noticed, and tried
@@ -378,8 +356,6 @@ class Corrected(api.Believer):
         self._trials = trials
         self._learn = learn
         self._window = window
-        self._read: api.NoteValue = False  # a cache: a note, and the model in it
-        self._model: CorrectedPairs | None = None
 
     def remember(self, changes: api.Changes, view: api.View) -> api.NoteValue:
         """Add measured slowdowns of jobs that have one neighbour: of several it is not known which one it was."""
@@ -402,15 +378,9 @@ class Corrected(api.Believer):
                 correction.learned = learned.note(_MOST)
         return note if correction is None else correction.note(_MOST)
 
-    def pairs(self, view: api.View) -> api.PairModel | None:
-        """Return the model that follows from the note."""
-        note = view.note(None, NOTE)
-        if self._model is None or note is not self._read:
-            model = corrected_by(Correction(note), view.given_pairs, self._trials, learn=self._learn)
-            self._read = note
-            if self._model is None or not model.same_as(self._model):
-                self._model = model
-        return self._model
+    def model_in(self, note: api.NoteValue, given: api.PairModel | None) -> CorrectedPairs:
+        """Return the model that follows from a note."""
+        return corrected_by(Correction(note), given, self._trials, learn=self._learn)
 
 
 class Pair(NamedTuple):

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from cosched_plugin import api
+from cosched_plugin.policies.belief.given import FromNote
 
 # What is remembered of measured slowdowns: sums by pair of applications, and by user of an application.
 #
@@ -310,7 +311,7 @@ def model_of(memory: Memory, given: api.PairModel | None, *, errors: float, tria
     return LearnedPairs(estimate(memory.pairs), known, errors=errors, trials=trials, given=given)
 
 
-class Learned(api.Believer):
+class Learned(FromNote[LearnedPairs]):
     """Learns from the slowdowns that the manager measures of jobs beside others of one application."""
 
     note: ClassVar[str] = NOTE
@@ -320,8 +321,6 @@ class Learned(api.Believer):
         self._trials = trials
         self._errors = errors
         self._most = most_pairs
-        self._read: api.NoteValue = False  # a cache: a note, and the model in it
-        self._model: LearnedPairs | None = None
 
     def remember(self, changes: api.Changes, view: api.View) -> api.NoteValue:
         """Add measured slowdowns."""
@@ -335,15 +334,9 @@ class Learned(api.Believer):
             memory.learn(running.job, beside.pop(), running.measured_ppm)
         return note if memory is None else memory.note(self._most)
 
-    def pairs(self, view: api.View) -> api.PairModel | None:
-        """Return the model that follows from the note."""
-        note = view.note(None, NOTE)
-        if self._model is None or note is not self._read:
-            model = model_of(Memory(note), view.given_pairs, errors=self._errors, trials=self._trials)
-            self._read = note
-            if self._model is None or not model.same_as(self._model):
-                self._model = model
-        return self._model
+    def model_in(self, note: api.NoteValue, given: api.PairModel | None) -> LearnedPairs:
+        """Return the model that follows from a note."""
+        return model_of(Memory(note), given, errors=self._errors, trials=self._trials)
 
 
 def neighbours(running: api.Running, view: api.View) -> list[api.Running]:

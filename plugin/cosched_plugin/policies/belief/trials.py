@@ -6,7 +6,7 @@ scheduler that begins here goes on with the same trials.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from heapq import nsmallest
 from itertools import combinations
 from math import inf
@@ -15,6 +15,7 @@ from typing import ClassVar, Final, TypeAlias
 import numpy as np
 
 from cosched_plugin import api
+from cosched_plugin.policies.belief.given import OnGiven, known_slowdown
 
 _TURN_US: Final = 60 * api.SECOND_US  # after which other jobs are chosen: the first may find no place
 _MIX: Final = 0x9E3779B97F4A7C15  # splitmix64's: numbers that follow each other are drawn apart
@@ -22,10 +23,10 @@ _WORD: Final = (1 << 64) - 1
 _Pairs: TypeAlias = frozenset[frozenset[int]]
 
 
-class TriedPairs(api.PairModel):
+class TriedPairs(OnGiven):
     """What the site says; where it says nothing of a pair on trial, that each takes ``assumed`` times as long."""
 
-    __slots__ = ("_assumed", "_chosen", "_given", "_hosts", "_together")
+    __slots__ = ("_assumed", "_chosen", "_hosts", "_together")
     name: Final = "trials"
 
     def __init__(
@@ -37,7 +38,7 @@ class TriedPairs(api.PairModel):
         hosts: frozenset[int],
     ) -> None:
         """``together``: pairs on trial that run; ``chosen``: jobs that may each join some of the ``hosts``."""
-        self._given = given
+        super().__init__(given)
         self._assumed = assumed
         self._together = together
         self._chosen = chosen
@@ -49,16 +50,6 @@ class TriedPairs(api.PairModel):
 
     def _key(self) -> tuple[object, ...]:
         return self._together, self._chosen, self._hosts
-
-    @property
-    def by_usage(self) -> bool:
-        """Tell whether the constraints on bounds and memory apply: where the site's model says so."""
-        return self._given is not None and self._given.by_usage
-
-    @property
-    def by_seat(self) -> bool:
-        """Tell whether hardware threads count: where the site's model says so."""
-        return self._given is not None and self._given.by_seat
 
     def knows(self, job: api.JobFacts) -> bool:
         """Tell whether the site's model knows the job, or it has a name by which something may be learned of it."""
@@ -83,22 +74,6 @@ class TriedPairs(api.PairModel):
         if self._given is None or known_slowdown(self._given, job, other) == inf:
             return self.slowdown(job, other)
         return self._given.slowdown_on(job, mask, other, other_mask, kind=kind, threads=threads)
-
-    def parts(self, job: api.JobFacts, other: api.JobFacts) -> Sequence[tuple[str, float]]:
-        """Return what each resource adds, as the site's model says."""
-        return () if self._given is None else self._given.parts(job, other)
-
-    def own(self, job: api.JobFacts, cpus: int, cores: int) -> float | None:
-        """Return the job's slowdown by itself, as the site's model says."""
-        return None if self._given is None else self._given.own(job, cpus, cores)
-
-    def spread(self, job: api.JobFacts) -> float | None:
-        """Return the job's ratio alone on a half of each node, as the site's model says."""
-        return None if self._given is None else self._given.spread(job)
-
-    def compete(self, job: api.JobFacts, other: api.JobFacts) -> bool:
-        """Tell whether the two compete for parts of a CPU, as the site's model says."""
-        return self._given is not None and self._given.compete(job, other)
 
     def beside(self, job: api.JobFacts, others: api.JobColumns) -> api.Beside:
         """Return the larger slowdown of ``job`` and each of the others."""
@@ -175,13 +150,6 @@ class Trials(api.Believer):
                 latest_us[name] = max(unknown, default=0)
             if view.now_us + round(job.estimate_us * self._assumed) <= latest_us[name]:
                 yield (job.id + turn) * _MIX & _WORD, job.id
-
-
-def known_slowdown(model: api.PairModel | None, job: api.JobFacts, other: api.JobFacts) -> float:
-    """Return what a model says of a job beside another one; inf where it says nothing."""
-    if model is None or not (model.knows(job) and model.knows(other)):
-        return inf
-    return model.slowdown(job, other)
 
 
 def _is_unknown(model: api.PairModel | None, job: api.JobSpec, other: api.JobSpec) -> bool:
