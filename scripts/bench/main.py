@@ -26,18 +26,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import zmq
-from scripts.bench import batsim as bench_batsim
 from scripts.bench import bench_tables
-from scripts.bench import books as bench_books
 from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
-from scripts.bench import outside as bench_outside
 from scripts.bench import peers as bench_peers
-from scripts.bench import report_page as bench_report
 from scripts.bench import stations as bench_stations
-from scripts.bench import studies as bench_studies
-from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.against import (
     FEWEST_PAIRS,
@@ -93,9 +87,6 @@ class Extent(NamedTuple):
     wire_rounds: int
     policies: tuple[str, ...]  # presets with timed decisions
     queues: tuple[int, ...]
-    turns: tuple[int, int, float]  # jobs that take turns; quanta for comparing nodes; longest run
-    outside_jobs: int  # jobs scheduled with an external queue order
-    study: tuple[int, int, int]  # runs of a study, their jobs, and turns
     peer_runs: tuple[int, int]  # jobs of whole runs, and pairs of them
     decisions: int
     decisions_s: float  # longest time of them all
@@ -104,7 +95,6 @@ class Extent(NamedTuple):
     growing: bench_growth.Sizes = bench_growth.Sizes()
     growing_s: float = 10.0  # no larger run after one that took so long
     live: bench_live.Extent = bench_live.Extent()
-    report: bench_report.Extent = bench_report.Extent()
 
 
 FULL: Final = Extent(
@@ -120,9 +110,6 @@ FULL: Final = Extent(
     wire_rounds=5,
     policies=tuple(name for name in PRESETS if name not in IN_ROWS),
     queues=bench_latency.QUEUES,
-    turns=(1_000, 100, 120.0),
-    outside_jobs=10_000,
-    study=(64, 10_000, 5),
     peer_runs=(10_000, 5),
     decisions=300,
     decisions_s=1.2,
@@ -141,9 +128,6 @@ QUICK: Final = FULL._replace(
     wire_rounds=2,
     policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
     queues=(100, 1_000),
-    turns=(100, 20, 30.0),
-    outside_jobs=2_000,
-    study=(16, 2_000, 1),
     peer_runs=(2_000, 1),
     decisions=100,
     decisions_s=1.0,
@@ -151,7 +135,6 @@ QUICK: Final = FULL._replace(
     growing=bench_growth.Sizes((150, 300), (250, 500), (128, 512), (4, 64), 250),
     growing_s=2.0,
     live=bench_live.Extent(1_000, 5.0, 2.0, 5.0),
-    report=bench_report.Extent(1_000, 5_000, 20_000),
 )
 
 
@@ -259,19 +242,12 @@ def _grid(extent: Extent, tell: Tell) -> list[Figures]:
 PARTS: Final = {
     "goals": Part("Goals", measure_goals, bench_tables.goal_lines),
     "wire": Part("Two processes", lambda of, tell: bench_wire.compare(of.wire_jobs, of.wire_rounds, tell), bench_tables.wire_lines),
-    "batsim": Part("Batsim's protocol", lambda of, tell: bench_batsim.compare(of.wire_jobs, of.wire_rounds, tell), bench_batsim.lines),
     "start-up": Part("Start-up", lambda of, tell: start_up(COMMANDS, of.starts, tell), bench_tables.start_up_lines),
     "latency": Part("Time of a decision", _latency, bench_tables.latency_lines),
     "live": Part("Live decisions", lambda of, tell: [*bench_live.measure(LIVE, "counted", of.live, tell)], bench_live.lines),
-    "turns": Part("Jobs that take turns", lambda of, tell: bench_turns.measure(*of.turns, tell), bench_turns.lines),
     "stations": Part("Files that a decision enters", lambda _, tell: bench_stations.measure(tell), bench_stations.lines),
-    "books": Part("An adapter's books", lambda of, tell: bench_books.measure((1_000, 4_000), of.decisions, tell), bench_books.lines),
-    "outside": Part("A queue order from outside", lambda of, tell: bench_outside.measure(of.outside_jobs, of.starts, tell),
-        bench_outside.lines),
     "peers": Part("Whole runs, and other programs", lambda of, tell: bench_peers.measure(*of.peer_runs, of.peers, tell),
         bench_peers.lines),
-    "studies": Part("Many runs", lambda of, tell: bench_studies.measure(*of.study, tell), bench_studies.lines),
-    "report": Part("The report", lambda of, tell: [*bench_report.measure(of.report, tell)], bench_report.lines),
     "growth": Part("Growth", _growth, bench_growth.lines),
     "direct": Part("Jobs a second in one process", _grid, bench_tables.direct_lines),
 }

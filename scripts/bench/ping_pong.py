@@ -6,7 +6,6 @@ busier processes: so a second row has each process on a processor of its own.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import statistics
@@ -15,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import zmq
 from scripts.bench.process import Figures, in_process
@@ -30,28 +29,25 @@ Messages = Sequence[tuple[bytes, bytes]]  # out and back
 class PingPong:
     """Two processes that only pass messages over ipc: this one and its echo. Call `close` at the end."""
 
-    def __init__(self, messages: Messages, *, of_json: bool = False) -> None:
-        """``of_json``: each end decodes what it gets and encodes what it sends."""
-        self._decode, self._encode = _codec(of_json)
-        self._left = iter([self._decode(out) for out, _ in messages])
+    def __init__(self, messages: Messages) -> None:
+        self._left = iter([out for out, _ in messages])
         self._folder = tempfile.TemporaryDirectory(prefix="bench-")
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._socket = _socket(self._context, zmq.ROUTER)
         endpoint = f"ipc://{self._folder.name}/socket"
         self._socket.bind(endpoint)
         backs = [back for _, back in messages]
-        self._child = multiprocessing.get_context("spawn").Process(target=echo, args=(endpoint, backs, of_json))
+        self._child = multiprocessing.get_context("spawn").Process(target=echo, args=(endpoint, backs))
         self._child.start()
         self._peer = self._socket.recv_multipart()[0]
         self.spent_s = 0.0
 
     def play(self, count: int = TURN) -> None:
         """Send messages, each after the answer to the one before, and add their time to ``spent_s``."""
-        values = [*islice(self._left, count)]
         began = time.perf_counter()
-        for value in values:
-            self._socket.send_multipart([self._peer, MAGIC, self._encode(value)])
-            self._decode(self._socket.recv_multipart()[-1])
+        for out in islice(self._left, count):
+            self._socket.send_multipart([self._peer, MAGIC, out])
+            self._socket.recv_multipart()
         self.spent_s += time.perf_counter() - began
 
     def close(self) -> None:
@@ -63,20 +59,14 @@ class PingPong:
         self._folder.cleanup()
 
 
-def echo(endpoint: str, backs: Sequence[bytes], of_json: bool) -> None:
+def echo(endpoint: str, backs: Sequence[bytes]) -> None:
     """Answer every message with that of its turn."""
-    decode, encode = _codec(of_json)
-    values = [decode(back) for back in backs]
     with zmq.Context() as context, _socket(context, zmq.DEALER) as socket:
         socket.connect(endpoint)
         socket.send_multipart([MAGIC, b""])
-        for value in values:
-            decode(socket.recv_multipart()[-1])
-            socket.send_multipart([MAGIC, encode(value)])
-
-
-def _codec(of_json: bool) -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
-    return (json.loads, lambda value: json.dumps(value).encode()) if of_json else (bytes, bytes)
+        for back in backs:
+            socket.recv_multipart()
+            socket.send_multipart([MAGIC, back])
 
 
 def _socket(context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:

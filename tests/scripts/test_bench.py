@@ -15,9 +15,6 @@ from scripts.bench import bench_tables
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
 from scripts.bench import peers as bench_peers
-from scripts.bench import report_page as bench_report
-from scripts.bench import studies as bench_studies
-from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.process import Figures, in_process, memory_mb
 from scripts.bench.runs import (
@@ -32,7 +29,6 @@ from scripts.bench.runs import (
     sample,
     simulate,
 )
-from scripts.browser import CHROMIUM
 
 
 def silent(_text: str) -> None:
@@ -120,24 +116,6 @@ def test_two_processes_are_measured_beside_a_ping_pong() -> None:
 
 
 @pytest.mark.slow
-def test_a_study_is_compared_with_a_loop() -> None:
-    rows = bench_studies.measure(2, 20, 1, silent)
-    assert [row["way"] for row in rows] == ["study --jobs 2", "study --jobs 1", "xargs -P 2"]
-    assert rows[0]["two_workers_faster"] == 1.0
-    assert all(row["wall_s"] > 0 for row in rows)
-    assert "| 1.8 x |" in "\n".join(bench_studies.lines(rows))
-
-
-@pytest.mark.slow
-def test_runs_in_turns_are_timed_in_one_process_and_two() -> None:
-    found = bench_turns.whole("gang", 4)
-    assert found["quanta"] > 10
-    assert 0 < found["direct_s"] < found["zmq_s"]
-    late = {"preset": "gang", **found, "jobs": bench_turns.GOAL_JOBS, "first_s": 15.01}
-    assert "**15.01**" in bench_turns.lines([late])[2]
-
-
-@pytest.mark.slow
 def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
     extent = bench_live.Extent(queue=60, a_second=20.0, warm_up_s=0.5, timed_s=1.5)
     rows = list(bench_live.measure(["conservative"], "counted", extent, silent))
@@ -152,19 +130,6 @@ def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
     text = "\n".join(bench_live.lines([failed, {**row, "queue": 10_000, "p99_ms": 50.5}]))
     assert "OSError: none" in text
     assert "**no**" in text
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("forks")
-def test_the_page_of_a_report_is_measured() -> None:
-    rows = list(bench_report.measure(bench_report.Extent(40, 60, 80, 100), silent))
-    assert [row["kind"] for row in rows] == ["shared", "many", "picture"]
-    for row in rows[:2]:
-        assert row["mb"] > 0
-        if CHROMIUM is not None:
-            assert min(row["frames"].values()) > 0
-    text = "\n".join(bench_report.lines(rows))
-    assert "(30)" in text or CHROMIUM is None
 
 
 def test_peers_are_compared_by_their_schedules_before_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
