@@ -1,7 +1,6 @@
 """The sentences under the table of ``scripts/demo``, worked out from the run folders.
 
 Usage: demo_words.py gains BASE_DIR RUN_DIR...    what each run changes for the jobs, against the first one
-       demo_words.py window RUN_DIR               begin and end, in hours, of the half day in which most jobs start
        demo_words.py turns RUN_DIR...             what happened in the quanta of runs in which jobs take turns
        demo_words.py quanta RUN_DIR               begin and end, in hours, of the 40 s with the most pairs
 """
@@ -19,11 +18,10 @@ from cosched_emulator.results.compared_runs import compare_folders
 from cosched_emulator.results.figures.comparison import number_texts, time_unit
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.harm import Outcomes, measure_harm, outcomes
-from cosched_emulator.results.record_columns import QuantaColumns, RecordColumns
+from cosched_emulator.results.record_columns import QuantaColumns
 from cosched_hwmodel.units import SECOND_US
 
 HOUR_S: Final = 3600
-WINDOW_H: Final = 12
 QUANTA_US: Final = 40 * SECOND_US
 
 
@@ -55,15 +53,6 @@ def overload(load: float) -> str:
     )
 
 
-def window(jobs: RecordColumns) -> tuple[int, int]:
-    """Return the first and the last hour of the half day in which most jobs start."""
-    starts_h = np.sort(jobs.start_us[jobs.started]) / (HOUR_S * SECOND_US)
-    hours = np.unique(starts_h.astype(np.int64))
-    counts = np.searchsorted(starts_h, hours + WINDOW_H) - np.searchsorted(starts_h, hours)
-    begin_h = int(hours[np.argmax(counts)]) if hours.size else 0
-    return begin_h, begin_h + WINDOW_H
-
-
 def turns(name: str, summary: Mapping[str, Any]) -> str:
     """Return the line on the quanta of one run."""
     told = summary["time_sharing"]
@@ -92,12 +81,10 @@ def _instead(now_s: float, then_s: float) -> str:
 def main(task: str, *folders: str) -> None:
     """Print what the demo asks for."""
     runs = [(Path(folder).name, read_run(folder)) for folder in folders]
-    if task == "window":
-        print(*window(runs[0][1].jobs))
-        return
     if task == "quanta":
         quanta = read_quanta(folders[0])
-        print(*(window(runs[0][1].jobs) if quanta is None else quanta_window(quanta)))
+        assert quanta is not None  # jobs take turns
+        print(*quanta_window(quanta))
         return
     if task == "turns":
         print("Jobs take turns in quanta of a second:")

@@ -91,8 +91,7 @@ ONLY_BY = [
         "cosched_emulator.users.door",
     )),
     ("matplotlib", (
-        "cosched_emulator.results.figures.gantt", "cosched_emulator.results.figures.plot",
-        "cosched_emulator.results.figures.plot_over_time",
+        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_turns",
         "cosched_emulator.studies.pictures",
     )),
     ("pandas", ("cosched_emulator.api.simulate", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),

@@ -92,7 +92,7 @@ one_line "did you mean 'rua'?" cosched-plugin serve --connect "ipc://$scratch/so
 # Results
 one_line "missing: expected a run folder" cosched-emulator compare missing
 one_line "folder without summary.json" cosched-emulator compare there
-one_line "expected a run folder" cosched-emulator plot there --kind gantt --out picture.png
+one_line "expected a run folder" cosched-emulator plot there --kind ecdf --out picture.png
 
 left=$(find . -newer whole.swf -type f ! -name '*.swf*')
 [[ -z $left && -z $(ls there) ]] || fail "something was written: $left $(ls there)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from scripts.demo_words import gains, overload, quanta_window, turns, window
+from scripts.demo_words import gains, overload, quanta_window, turns
 from tests.emulator.results.samples import TWO_NODES, record, stay
 from tests.runs import run_on
 
@@ -64,13 +64,6 @@ def test_an_overloaded_machine_is_told() -> None:
     assert overload(1.228).startswith(
         "The jobs ask for 123% of what the machine can do without sharing: the queue grows"
     )
-
-
-def test_the_half_day_with_most_starts() -> None:
-    hour_s = 3600
-    starts_h = (0, 20.5, 21, 25, 31.9, 33)
-    assert window(columns(*[(0, hour * hour_s, 40 * hour_s) for hour in starts_h])) == (20, 32)
-    assert window(columns()) == (0, 12)
 
 
 def test_what_happened_in_the_quanta() -> None:

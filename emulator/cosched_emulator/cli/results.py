@@ -140,105 +140,63 @@ def classes(
 @command()
 def plot(
     run_dirs: tuple[Path, ...] = RUN_DIRS,
-    kind: str = option("--kind", "What to draw; see above.", ("gantt", "load", "quanta", "jobs", "power", "ecdf")),
+    kind: str = option("--kind", "What to draw; see above.", ("ecdf", "quanta")),
     out: Path = option("--out FILE", "A .png, .svg or .pdf file."),
     quantity: str = option("--quantity", "What ecdf shows.", list(DISTRIBUTIONS), "bsld"),
     population: str = POPULATION,
-    from_h: float | None = option("--from-h HOURS", "Where pictures over time begin.  [default: first submission]"),
-    to_h: float | None = option("--to-h HOURS", "Where pictures over time end.  [default: last end]"),
+    from_h: float | None = option("--from-h HOURS", "Where quanta begin.  [default: first submission]"),
+    to_h: float | None = option("--to-h HOURS", "Where quanta end.  [default: last end]"),
     title: str = TITLE,
 ) -> None:
-    """Draw a picture of a run.
+    """Draw a picture of a run. What a run did over time is on the page of the command report.
 
     \b
-    gantt  which job held which hardware threads, and which nodes were shared
-    load   nodes in use and shared, threads held, and the queue, over time
-    quanta which jobs ran in each quantum, and which shared a CPU; for runs with
-           time sharing
-    jobs   the number of jobs in the system over time, for one run or several
-    power  the watts of the machine over time, for one run or several whose
-           nodes have watts (--idle-w, --busy-w)
     ecdf   the distribution of a per-job quantity, for one run or several;
            runs that differ in the seed alone are one line with a band
+    quanta which jobs ran in each quantum, and which shared a CPU; for a run with
+           time sharing
 
     \b
     Examples:
-      cosched-emulator plot runs/rua --kind gantt --from-h 24 --to-h 36 --out schedule.png
-      cosched-emulator plot runs/rua --kind load --out load.svg
       cosched-emulator plot runs/easy runs/rua --kind ecdf --quantity wait --out waits.png
+      cosched-emulator plot runs/paired --kind quanta --from-h 1 --to-h 1.1 --out turns.svg
     """
-    from cosched_emulator.results.compared_runs import repeat_note, run_names, seed_columns
-    from cosched_emulator.results.figures import gantt, plot_over_time
-    from cosched_emulator.results.figures import plot as pictures
-    from cosched_emulator.results.files.run_reader import read_owners, read_quanta, read_run
-    from cosched_emulator.statistics.intervals import all_equal
-
-    window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
     if kind == "ecdf":
         if from_h is not None or to_h is not None:
-            raise click.UsageError("--from-h and --to-h belong to pictures over time")
-        names = run_names(run_dirs)
-        runs = [read_run(folder) for folder in run_dirs]
-        columns = seed_columns(run_dirs, names)
-        repeating = [column for column in columns if all_equal([runs[run].summary for run in column.runs])]
-        for note in repeat_note([column.name for column in repeating]):
-            say(note, err=True)
-        key, label, floor = DISTRIBUTIONS[quantity]
-        pictures.plot_distribution(out, _series(columns, runs, key, population), label, title, floor)
-    elif kind == "jobs":
-        _plot_jobs(run_dirs, out, window_s, title)
-    elif kind == "power":
-        _plot_power(run_dirs, out, window_s, title)
-    elif len(run_dirs) > 1:
-        raise click.UsageError(f"{kind} shows one run, not {len(run_dirs)}")
+            raise click.UsageError("--from-h and --to-h belong to --kind quanta")
+        _plot_distribution(run_dirs, out, quantity, population, title)
     else:
-        run = read_run(run_dirs[0])
-        quanta = read_quanta(run_dirs[0])
-        if kind == "quanta":
-            if quanta is None:
-                raise click.UsageError(f"{run_dirs[0]} has no quanta: its jobs do not take turns")
-            plot_over_time.plot_turns(out, run.machine, run.jobs, run.stays, quanta, window_s, title)
-        elif kind == "gantt" and quanta is not None:
-            raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
-        else:
-            shown = (out, run.machine, run.jobs, run.stays, window_s, title)
-            if kind == "load":
-                pictures.plot_load(*shown)
-            else:
-                owners = read_owners(run_dirs[0], run.jobs)
-                counted = [gantt.Counted(name, each, owners.counted(name)) for name, each in run.counted.items()]
-                gantt.plot_gantt(*shown, run.partitions, counted)
+        window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
+        _plot_quanta(run_dirs, out, window_s, title)
     say(f"picture: {out}")
 
 
-def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
-    from cosched_emulator.results.compared_runs import run_names
-    from cosched_emulator.results.figures import plot as pictures
-    from cosched_emulator.results.figures.metrics import jobs_in_system
-    from cosched_emulator.results.figures.plot_over_time import plot_jobs
+def _plot_distribution(run_dirs: Sequence[Path], out: Path, quantity: str, population: str, title: str) -> None:
+    from cosched_emulator.results.compared_runs import repeat_note, run_names, seed_columns
+    from cosched_emulator.results.figures.plot import plot_distribution
     from cosched_emulator.results.files.run_reader import read_run
+    from cosched_emulator.statistics.intervals import all_equal
 
     names = run_names(run_dirs)
     runs = [read_run(folder) for folder in run_dirs]
-    windows = [pictures.window_us(run.jobs, run.stays, window_s) for run in runs]
-    window = (min(begin_us for begin_us, _ in windows), max(end_us for _, end_us in windows))
-    plot_jobs(out, names, [jobs_in_system(run.jobs) for run in runs], window, title)
+    columns = seed_columns(run_dirs, names)
+    repeating = [column for column in columns if all_equal([runs[run].summary for run in column.runs])]
+    for note in repeat_note([column.name for column in repeating]):
+        say(note, err=True)
+    key, label, floor = DISTRIBUTIONS[quantity]
+    plot_distribution(out, _series(columns, runs, key, population), label, title, floor)
 
 
-def _plot_power(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
-    from cosched_emulator.results.compared_runs import run_names
-    from cosched_emulator.results.figures.plot_over_time import plot_power
-    from cosched_emulator.results.files.run_folder import read_summary
-    from cosched_emulator.results.files.run_reader import read_power
+def _plot_quanta(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
+    from cosched_emulator.results.figures.plot_turns import plot_turns
+    from cosched_emulator.results.files.run_reader import read_quanta, read_run
 
-    traces = []
-    for folder in run_dirs:
-        read_summary(folder)  # refuses what is no run folder
-        trace = read_power(folder)
-        if trace is None:
-            raise click.UsageError(f"{folder} has no power: no watts were given for its nodes")
-        traces.append(trace)
-    plot_power(out, run_names(run_dirs), traces, window_s, title)
+    if len(run_dirs) > 1:
+        raise click.UsageError(f"quanta shows one run, not {len(run_dirs)}")
+    run, quanta = read_run(run_dirs[0]), read_quanta(run_dirs[0])
+    if quanta is None:
+        raise click.UsageError(f"{run_dirs[0]} has no quanta: its jobs do not take turns")
+    plot_turns(out, run.machine, run.jobs, run.stays, quanta, window_s, title)
 
 
 def _series(

@@ -6,15 +6,14 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from cosched_emulator import offered
-from cosched_emulator.cli.completing import POLICIES, SETTINGS, SHAPES
+from cosched_emulator.cli.completing import POLICIES, SETTINGS
 from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, sets, some_of_scenario
 from cosched_terminal.commands import argument, command, given_options, option, several
 from cosched_terminal.console import progress_bar, say, warn
@@ -30,7 +29,7 @@ _DESCRIBE_EXAMPLES = """Examples:
   cosched-emulator workload describe CTC-SP2-1996-3.1-cln.swf.gz
   cosched-emulator workload describe trace.swf --first 10000 --jobs 10000 --json
   cosched-emulator workload describe --lublin 8000 --aarr 8.83 --characteristics M1
-  cosched-emulator workload describe --lublin 10000 --aarr 10.33 --self-slowdowns table4 --grow
+  cosched-emulator workload describe --lublin 10000 --aarr 10.33 --self-slowdowns table4 --grow --node 2x2x1
 """
 _LUBLIN_EXAMPLES = """Examples:
 
@@ -38,7 +37,7 @@ _LUBLIN_EXAMPLES = """Examples:
   cosched-emulator workload lublin --jobs 8000 --aarr 9.83 --seed 3 --out w2.swf.gz
   cosched-emulator workload lublin --jobs 1000 --processors 16 --gap-factor 0.025 --run-factor 0.025 --out small.swf
   cosched-emulator workload lublin --jobs 8000 --characteristics M1 --usage-out w1-usage.csv --out w1.swf.gz
-  cosched-emulator workload lublin --jobs 8000 --self-slowdowns table4 --grow --usage-out w1-self.csv --out w1.swf.gz
+  cosched-emulator workload lublin --jobs 8000 --self-slowdowns table4 --grow --node 2x2x1 --usage-out w1-self.csv --out w1.swf.gz
   cosched-emulator workload lublin --jobs 8000 --nodes 64 --node 2x16x2 --out large.swf
   cosched-emulator workload lublin --jobs 20 --out -
 """
@@ -64,10 +63,6 @@ _VALIDATE_EXAMPLES = """Examples:
   cosched-emulator workload validate log.swf.gz --policy conservative --nodes 430 --infer site
 """
 _POSITIVE: Final = click.IntRange(min=1)
-_JOBS: Final = click.IntRange(1, offered.MOST_JOBS)  # of the model
-SELF_SLOWDOWNS: Final = option("--self-slowdowns", "Draw the self slowdowns of jobs.", offered.SELF_SLOWDOWNS)
-SEED: Final = option("--seed", "Seed of all draws.", default=offered.SEED)
-GROW: Final = option("--grow", "Let sizes grow: --processors are nodes of two CPUs with two cores each.")
 
 OF_LOG: Final = several([
     sets("workload.annotations", "--annotations FILE", "Log: what bounds jobs, CSV or TOML.", A_FILE),
@@ -79,17 +74,20 @@ OF_LOG: Final = several([
     sets("seed", "--seed", f"Log: seed of all draws.  [default: {offered.SEED}]", int),
 ])  # fmt: skip
 
+_OF_JOBS: Final = (
+    "aarr",
+    "characteristics",
+    "self_slowdowns",
+    "grow",
+    "nodes",
+    "processors",
+    "node",
+    "machine",
+    "seed",
+)
+OF_DESCRIBED: Final = some_of_scenario("lublin", "first", "jobs", "skip_bad_rows", "annotations", *_OF_JOBS)
+OF_MODEL: Final = some_of_scenario(*_OF_JOBS)
 OF_RUN: Final = some_of_scenario("skip_bad_rows", "nodes", "node", "machine", "annotations", "seed")
-
-
-class MachineOptions(NamedTuple):
-    """The options that describe a machine, as an alternative to ``--processors``."""
-
-    nodes: int | None = option("--nodes N", f"Machine: how many nodes.  [default: {offered.NODES}]", _POSITIVE)
-    preset: str | None = option(
-        "--node SHAPE", "Machine: its nodes, of `presets` or SOCKETSxCORESxTHREADS.", shell_complete=SHAPES
-    )
-    file: str | None = option("--machine FILE", "Machine: a TOML file of [[nodes]].", A_FILE)
 
 
 @click.group(cls=Group)
@@ -97,47 +95,10 @@ def workload() -> None:
     """Describe, generate and import workloads."""
 
 
-class MachineSize(NamedTuple):
-    """The size of a machine. ``--processors`` counts nodes of the G-LOMARC-TS paper if jobs grow, and processors otherwise."""
-
-    asked: int  # processors, for jobs that do not grow
-    nodes: int
-    cores: int  # for jobs that grow
-
-
-# Over 50 lines: one parameter for each option.
-@command(
-    workload,
-    epilog=_DESCRIBE_EXAMPLES,
-    titles={
-        "Of a file": "first jobs skip_bad_rows as_logged",
-        "What is drawn": "characteristics annotations self_slowdowns grow seed",
-    },
-    prints="tables",
-)
+@command(workload, epilog=_DESCRIBE_EXAMPLES, prints="tables")
 def describe(
-    *,
     log: str | None = argument("[FILE]", click.Path()),
-    lublin_jobs: int | None = option("--lublin N", "Describe N jobs of the Lublin model.", _JOBS),
-    processors: int | None = option(
-        "--processors",
-        f"Size of the machine.  [default: the file's MaxProcs; {offered.NODES} with --lublin]",
-        _POSITIVE,
-    ),
-    aarr: float = option("--aarr", "Lublin: parameter of the arrival rate.", default=offered.AARR),
-    seed: int = SEED,
-    characteristics: str | None = option(
-        "--characteristics MIX", "Draw what bounds jobs: M1, M2, M3, or shares such as 40:30:30."
-    ),
-    annotations: str | None = option(
-        "--annotations FILE", "Read what bounds jobs from a side file, CSV or TOML.", click.Path()
-    ),
-    described: MachineOptions,
-    self_slowdowns: str | None = SELF_SLOWDOWNS,
-    grow: bool = GROW,
-    first: int | None = option("--first N", "File: skip N usable jobs.  [default: 0]", click.IntRange(min=0)),
-    jobs: int | None = option("--jobs N", "File: read at most N jobs.  [default: all]", _POSITIVE),
-    skip_bad_rows: bool = option("--skip-bad-rows", "File: leave malformed rows out instead of stopping."),
+    options: dict[str, Any] = OF_DESCRIBED,
     as_logged: bool = option(
         "--as-logged", "File: keep run times above the estimate, and short estimates, as they are."
     ),
@@ -146,56 +107,34 @@ def describe(
     """Print statistics of a workload, its load, rhythm and users: an SWF file (plain or gzip), or the Lublin model."""
     from cosched_emulator.workload.description import as_table
     from cosched_emulator.workload.description import describe as statistics_of
-    from cosched_emulator.workload.lublin import LublinParameters, generate
-    from cosched_emulator.workload.multicore import with_grown_sizes
-    from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
 
-    if (log is None) == (lublin_jobs is None):
+    if (log is None) == (options["lublin"] is None):
         raise click.UsageError("give either a FILE or --lublin N")
-    size = _machine_size(processors, described)
-    if log is None:
-        _refuse(("--first", "--jobs", "--skip-bad-rows", "--as-logged"), "--lublin")
-        size = size or _size_of(offered.NODES)
-        chosen = generate(lublin_jobs or 0, size.nodes if grow else size.asked, LublinParameters(aarr=aarr), seed)
-    else:
-        draws = characteristics is not None or self_slowdowns is not None
-        _refuse(("--aarr", "--grow") if draws else ("--aarr", "--seed", "--grow"), "a FILE")
-        options = SwfOptions(skip_bad_rows=skip_bad_rows)
-        if as_logged:
-            options = replace(options, minimum_estimate_s=0, cap_run_at_estimate=False)
-        chosen = read_swf(log, options, first or 0, jobs)
-    chosen = _with_drawn_usage(chosen, characteristics, annotations, self_slowdowns, seed)
-    if grow and size is not None:
-        chosen = with_grown_sizes(chosen, size.cores)
-    description = statistics_of(chosen, None if size is None else size.cores if grow else size.asked)
+    table = overrides(options)
+    if log is not None:
+        kept = {"minimum_estimate_s": 0, "cap_runs": False} if as_logged else {}
+        table["workload"] = {**table.get("workload", {}), "swf": log, **kept}
+    chosen, cores = _jobs_of(table)
+    description = statistics_of(chosen, cores)
     say(json.dumps(description.as_dict(), indent=2) if as_json else as_table(description))
 
 
-def _size_of(processors: int) -> MachineSize:
-    """Return the size that ``--processors`` stands for."""
-    from cosched_emulator.workload.multicore import CORES_PER_NODE
-
-    return MachineSize(processors, processors, processors * CORES_PER_NODE)
-
-
-def _machine_size(processors: int | None, described: MachineOptions) -> MachineSize | None:
-    """Return the size of the machine that the options describe; None if they describe none."""
+def _jobs_of(table: dict[str, Any]) -> tuple[Workload, int | None]:
+    """Return the jobs of a scenario, and how many cores its machine has: None for a log without a machine."""
+    from cosched_emulator.bounds import check_bounds
     from cosched_emulator.scenario.machine import build_machine, cores_of
     from cosched_emulator.scenario.reader import read_scenario
-    from cosched_emulator.scenario.rules import check_cluster
+    from cosched_emulator.scenario.rules import check_rules
+    from cosched_emulator.scenario.scenario_jobs import build_workload
 
-    given = {key: value for key, value in described._asdict().items() if value is not None}
-    if processors is not None:
-        if given:
-            raise click.UsageError("--processors does not go with --nodes, --node or --machine")
-        return _size_of(processors)
-    if not given:
-        return None
-    cluster = read_scenario(None, {"cluster": given}).cluster
-    check_cluster(cluster)
-    classes = build_machine(cluster)
-    cores = cores_of(classes)
-    return MachineSize(cores, sum(item.nodes for item in classes), cores)
+    scenario = read_scenario(None, table)
+    check_bounds(scenario)
+    check_rules(scenario)
+    if "swf" in table["workload"] and "cluster" not in table:
+        return build_workload(scenario, 0), None
+    nodes = build_machine(scenario.cluster)
+    cores = cores_of(nodes)
+    return build_workload(scenario, cores, sum(item.nodes for item in nodes)), cores
 
 
 def _refuse(options: Sequence[str], other: str) -> None:
@@ -208,19 +147,10 @@ def _refuse(options: Sequence[str], other: str) -> None:
 
 @command(workload, epilog=_LUBLIN_EXAMPLES)
 def lublin(
-    *,
-    jobs: int = option("--jobs", "Number of jobs.", _JOBS),
-    processors: int | None = option("--processors", f"Size of the machine.  [default: {offered.NODES}]", _POSITIVE),
-    described: MachineOptions,
-    aarr: float = option("--aarr", "Parameter of the arrival rate; smaller is busier.", default=offered.AARR),
-    seed: int = SEED,
+    jobs: int = option("--jobs", "Number of jobs.", click.IntRange(1, offered.MOST_JOBS)),
+    options: dict[str, Any] = OF_MODEL,
     gap_factor: float = option("--gap-factor", "Multiply the gaps between arrivals.", default=1.0),
     run_factor: float = option("--run-factor", "Multiply the run times.", default=1.0),
-    characteristics: str | None = option(
-        "--characteristics MIX", "Draw what bounds jobs, too: M1, M2, M3, or shares such as 40:30:30."
-    ),
-    self_slowdowns: str | None = SELF_SLOWDOWNS,
-    grow: bool = GROW,
     usage_out: str | None = option(
         "--usage-out FILE", "Write the drawn values to FILE, as annotations in CSV.", click.Path()
     ),
@@ -232,20 +162,20 @@ def lublin(
     Estimates are the run times, and a minute at least, as logs are read.
     """
     from cosched_emulator.workload.atomic_file import new_text_file
-    from cosched_emulator.workload.lublin import LublinParameters, generate
-    from cosched_emulator.workload.multicore import with_grown_sizes
     from cosched_emulator.workload.side_files.annotations import annotation_lines
 
-    if (characteristics is None and self_slowdowns is None) != (usage_out is None):
+    if (options["characteristics"] is None and options["self_slowdowns"] is None) != (usage_out is None):
         raise click.UsageError("--usage-out goes together with --characteristics, --self-slowdowns, or both")
-    if grow and self_slowdowns is None:
+    if options["grow"] and options["self_slowdowns"] is None:
         raise click.UsageError("--grow needs --self-slowdowns")
-    size = _machine_size(processors, described) or _size_of(offered.NODES)
-    parameters = LublinParameters(aarr=aarr, gap_factor=gap_factor, run_factor=run_factor)
-    generated = _as_asked(generate(jobs, size.nodes if grow else size.asked, parameters, seed))
-    generated = _with_drawn_usage(generated, characteristics, None, self_slowdowns, seed)
-    if grow:
-        generated = with_grown_sizes(generated, size.cores)
+    table = overrides(options)
+    table["workload"] = {
+        **table.get("workload", {}),
+        "lublin": jobs,
+        "gap_factor": gap_factor,
+        "run_factor": run_factor,
+    }
+    generated = _as_asked(_jobs_of(table)[0])
     if usage_out is None:
         _write(generated, out, force=force)
         return
@@ -275,20 +205,6 @@ def _write(generated: Workload, out: str, *, force: bool) -> None:
     else:
         write_swf(out, generated, force=force)
         say(f"{len(generated.jobs)} jobs written to {out}")
-
-
-def _with_drawn_usage(
-    workload: Workload, characteristics: str | None, annotations: str | None, self_slowdowns: str | None, seed: int
-) -> Workload:
-    from cosched_emulator.workload.characteristics import with_characteristics_of
-    from cosched_emulator.workload.multicore import with_self_slowdowns
-    from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
-
-    if characteristics is not None:
-        workload = with_characteristics_of(workload, characteristics, seed)
-    if self_slowdowns is not None:
-        workload = with_self_slowdowns(workload, seed)
-    return workload if annotations is None else with_annotations(workload, read_annotations(annotations))
 
 
 @command(workload, name="import", epilog=_IMPORT_EXAMPLES, prints="text")

@@ -13,7 +13,7 @@ from cosched_emulator.notebook.comparing import Comparison
 from cosched_emulator.page.document import Block, Paragraph, Table, figure_table, fragment
 from cosched_emulator.page.run_tables import table_of
 from cosched_emulator.results.compared_classes import Classes
-from cosched_emulator.results.figures import gantt
+from cosched_emulator.results.figures import metrics
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.comparison import compare, job_time_unit, usual_figures
 from cosched_emulator.results.harm import Harm
@@ -107,12 +107,14 @@ def draw(result: object, file: Path) -> None:
 
 
 @draw.register
-def _(run: Run, file: Path, kind: str = "load", title: str = "") -> None:
-    """``kind``: ``load``, nodes in use and the queue over time; or ``gantt``, which job held which threads."""
-    if kind not in ("load", "gantt"):
-        raise ConfigurationError.unknown_name("kind", kind, ("load", "gantt"))
-    plot = pictures.plot_load if kind == "load" else gantt.plot_gantt
-    plot(file, run.machine, run.finished.jobs, run.finished.stays, title=title or run.policy)
+def _(run: Run, file: Path, quantity: str = "response_s", title: str = "") -> None:
+    """The distribution of a quantity of its jobs, such as ``wait_s`` or ``bounded_slowdown_10s``."""
+    if quantity not in metrics.QUANTITIES:
+        raise ConfigurationError.unknown_name("quantity", quantity, metrics.QUANTITIES)
+    jobs, selection = run.finished.jobs, run.prepared.selection
+    sample = metrics.quantity(jobs, quantity, metrics.population(jobs, "finished", selection))
+    floor = None if quantity == "penalised_percent" else 1.0
+    pictures.plot_distribution(file, [pictures.Series(run.policy, sample)], quantity, title or run.policy, floor)
 
 
 @draw.register

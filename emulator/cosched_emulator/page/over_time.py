@@ -12,6 +12,7 @@ import numpy as np
 from cosched_emulator.explain.gang_facts import span_text
 from cosched_emulator.page.document import Figure
 from cosched_emulator.results.ended_jobs import IntArray
+from cosched_emulator.results.figures.metrics import jobs_in_system
 from cosched_emulator.results.figures.occupancy import (
     Steps,
     amount_held,
@@ -109,7 +110,9 @@ def time_figures(names: Sequence[str], runs: Sequence[StoredRun], owners: Sequen
         wholes = [int(run.counted[resource].sum()) if resource in run.counted else 0 for run in runs]
         figures.append(percent(f"Taken of {resource}", f"{resource} taken [%]", taken, wholes))
     waiting = [time_average(jobs_waiting(run.jobs, run.stays), edges) for run in runs]
-    return [*figures, _time_figure("Queue", names, edges, waiting, "pending jobs")]
+    figures.append(_time_figure("Queue", names, edges, waiting, "pending jobs"))
+    present = [time_average(jobs_in_system(run.jobs), edges) for run in runs]
+    return [*figures, _time_figure("Jobs in the system", names, edges, present, "pending and running jobs")]
 
 
 def power_figure(names: Sequence[str], runs: Sequence[StoredRun], powers: Sequence[PowerTrace | None]) -> Figure | None:

@@ -66,8 +66,8 @@ EMULATOR = [
     (("serve", "--lublin", "5", "--bind", "nonsense"), "expected ipc://PATH or tcp://"),
     (("compare", "missing"), "missing: expected a run folder"),
     (("compare", "there"), "folder without summary.json"),
-    (("plot", "there", "--kind", "gantt", "--out", "picture.png"), "expected a run folder"),
-    (("plot", "there", "--out", "picture.png"), "Missing option '--kind'. Choose from: gantt, load, quanta,"),
+    (("plot", "there", "--kind", "ecdf", "--out", "picture.png"), "expected a run folder"),
+    (("plot", "there", "--out", "picture.png"), "Missing option '--kind'. Choose from: ecdf, quanta"),
 ]
 PLUGIN = [
     (("serve",), "--connect"),

@@ -200,30 +200,20 @@ def test_a_missing_or_damaged_run_folder_is_named(command: Any, runs: Path) -> N
     assert str(broken.exception).startswith(f"{runs / 'easy' / 'summary.json'}:2: expected JSON")
 
 
-@pytest.mark.parametrize("kind", ["gantt", "load", "ecdf"])
-def test_plot_draws_each_kind(runs: Path, kind: str) -> None:
+def test_plot_draws_distributions(runs: Path) -> None:
     pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    said = output_of(plot, runs / "easy", "--kind", kind, "--out", runs / "x.svg", "--title", "Title")
+    said = output_of(plot, runs / "easy", "--kind", "ecdf", "--out", runs / "x.svg", "--title", "Title")
     assert said == f"picture: {runs / 'x.svg'}\n"
     assert (runs / "x.svg").read_bytes().startswith(b"<?xml")
-
-
-def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cosched_emulator.results.figures import plot as pictures
-
-    windows = []
-    monkeypatch.setattr(pictures, "plot_load", lambda *arguments: windows.append(arguments[4]))
-    output_of(plot, runs / "easy", "--kind", "load", "--from-h", "0.01", "--out", runs / "x.png")
-    assert windows == [(36.0, None)]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["easy", "rua", "--kind", "gantt"], "gantt shows one run, not 2"),
-        (["easy", "--kind", "ecdf", "--to-h", "3"], "belong to pictures over time"),
-        (["easy", "--kind", "pie"], "is not one of 'gantt', 'load', 'quanta', 'jobs', 'power', 'ecdf'"),
-        (["--kind", "load"], "Missing argument 'RUN_DIR...'"),
+        (["easy", "rua", "--kind", "quanta"], "quanta shows one run, not 2"),
+        (["easy", "--kind", "ecdf", "--to-h", "3"], "belong to --kind quanta"),
+        (["easy", "--kind", "pie"], "is not one of 'ecdf', 'quanta'"),
+        (["--kind", "ecdf"], "Missing argument 'RUN_DIR...'"),
     ],
 )
 def test_wrong_arguments_of_plot_are_refused(
@@ -245,7 +235,6 @@ def test_runs_are_named_by_the_shortest_distinct_ends_of_paths() -> None:
 
 def test_help_shows_examples() -> None:
     assert "cosched-emulator compare runs/fcfs runs/easy runs/rua\n" in output_of(compare, "--help")
-    assert "--kind gantt --from-h 24" in output_of(plot, "--help")
     assert "cosched-emulator classes runs/ssp runs/glts\n" in output_of(classes, "--help")
 
 

@@ -224,7 +224,7 @@ def test_two_runs_have_axes_of_equal_length_that_move_together(
         {settled};
         return [...found, {times}, [first.plot.bbox.width, second.plot.bbox.width]];
     }})()""")
-    assert len(whole) == 6
+    assert len(whole) == 7
     first, second = whole[-2:]
     assert first == second
     # Lines have one value an interval, from the same begin to nearly the same end.

@@ -12,9 +12,7 @@ import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.results.figures import gantt as gantt_picture
 from cosched_emulator.results.figures.comparison import PolicyRuns, compare_seeds
-from cosched_emulator.results.figures.gantt import Counted, counted_pixels, plot_gantt
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.plot import (
     COMPARED,
@@ -22,13 +20,10 @@ from cosched_emulator.results.figures.plot import (
     Series,
     plot_comparison,
     plot_distribution,
-    plot_load,
     plot_seed_comparison,
 )
-from cosched_emulator.results.record_columns import job_columns, stay_columns
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)
-JOBS, STAYS = job_columns(six_jobs()), stay_columns(six_jobs())
 
 Draw = Callable[[Path], None]
 
@@ -37,19 +32,11 @@ def comparison(file: Path) -> None:
     plot_comparison(file, ["easy", "rua"], [SUMMARY, SUMMARY], title="two runs")
 
 
-def gantt(file: Path) -> None:
-    plot_gantt(file, TWO_NODES, JOBS, STAYS)
-
-
-def load(file: Path) -> None:
-    plot_load(file, TWO_NODES, JOBS, STAYS, title="load")
-
-
 def distribution(file: Path) -> None:
     plot_distribution(file, [Series("easy", np.array([0.0, 5, 9])), Series("rua", np.zeros(0))], "wait [s]", floor=1)
 
 
-ALL = pytest.mark.parametrize("draw", [comparison, gantt, load, distribution])
+ALL = pytest.mark.parametrize("draw", [comparison, distribution])
 
 
 @pytest.fixture
@@ -104,7 +91,7 @@ def test_unknown_file_endings_are_refused(tmp_path: Path, draw: Draw) -> None:
 @pytest.mark.usefixtures("_matplotlib")
 def test_an_unwritable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file that can be written"):
-        gantt(tmp_path / "no" / "such" / "folder.png")
+        comparison(tmp_path / "no" / "such" / "folder.png")
 
 
 def test_the_comparison_shows_values_and_names(tmp_path: Path, texts: list[str]) -> None:
@@ -141,57 +128,6 @@ def test_several_seeds_have_error_bars_and_a_band(tmp_path: Path, texts: list[st
     samples = (np.array([1.0, 2, 5]), np.zeros(0), np.array([2.0, 9]))  # nothing completed under one seed
     plot_distribution(tmp_path / "y.png", [SeedSeries("rua (3 seeds)", samples)], "wait [s]", floor=1)
     assert {"rua (3 seeds)", band} <= set(texts)
-
-
-def test_the_schedule_shows_jobs_and_sharing(tmp_path: Path, texts: list[str]) -> None:
-    gantt(tmp_path / "x.png")
-    assert {"1", "2", "3", "1 job on the node", "2 jobs", "time [s]"} <= set(texts)
-    assert "3 or more" not in texts
-
-
-@pytest.mark.usefixtures("_matplotlib")
-def test_a_window_cuts_the_schedule(tmp_path: Path, texts: list[str]) -> None:
-    plot_gantt(tmp_path / "x.png", TWO_NODES, JOBS, STAYS, (75, 106))
-    assert "2 jobs" not in texts
-    with pytest.raises(EmulatorError, match="nothing to draw between 200 s and 106 s"):
-        plot_gantt(tmp_path / "y.png", TWO_NODES, JOBS, STAYS, (200, None))
-
-
-def test_many_jobs_are_drawn_as_pixels(tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gantt_picture, "MOST_OUTLINES", 3)
-    gantt(tmp_path / "x.png")
-    assert {"1 job on the node", "2 jobs", "time [s]"} <= set(texts)
-    assert {"3 or more", "3"}.isdisjoint(texts)  # no job has its number
-
-
-GPU = Counted("gpu", np.array([2, 4]), np.array([2, 3, 1, 0, 0, 0]))
-
-
-def test_pixels_of_a_resource_say_how_much_is_taken_at_their_middle() -> None:
-    """Jobs 2 and 3, with 3 and 1 of the second node's, are there from 20 and 30 s to 60 and 50 s; job 1 is on the first."""
-    taken = counted_pixels(STAYS, GPU, 0, 120_000_000, 12)
-    assert taken.tolist() == [[2] * 10 + [0] * 2, [0] * 2 + [3] + [4] * 2 + [3] + [0] * 6]
-    only_second = Counted("gpu", np.array([0, 4]), GPU.of_job)
-    assert counted_pixels(STAYS, only_second, 0, 120_000_000, 12).tolist() == [taken[1].tolist()]
-
-
-def test_the_schedule_shows_partitions_and_what_is_taken_of_each_node(tmp_path: Path, texts: list[str]) -> None:
-    plot_gantt(
-        tmp_path / "x.png", TWO_NODES, JOBS, STAYS, partitions=((0, 1, "all"), (1, 1, "all, gpu")), counted=[GPU]
-    )
-    assert {"all", "all, gpu", "gpu", "25 % of a node taken", "100 %", "2 jobs"} <= set(texts)
-    equal = GPU._replace(of_node=np.array([4, 4]))
-    plot_gantt(tmp_path / "y.png", TWO_NODES, JOBS, STAYS, counted=[equal, equal])
-    assert {"1 gpu of a node taken", "4 gpu"} <= set(texts)
-
-
-@pytest.mark.usefixtures("_matplotlib")
-def test_a_run_in_which_nothing_ran_can_be_drawn(tmp_path: Path) -> None:
-    idle = [record for record in six_jobs() if not record.intervals]
-    plot_load(tmp_path / "load.png", TWO_NODES, job_columns(idle), stay_columns(idle))
-    none = GPU._replace(of_job=np.zeros(len(idle), dtype=np.int64))
-    plot_gantt(tmp_path / "gantt.png", TWO_NODES, job_columns(idle), stay_columns(idle), counted=[none])
-    assert (tmp_path / "load.png").stat().st_size > 1000
 
 
 def test_an_empty_distribution_is_drawn(tmp_path: Path, texts: list[str]) -> None:

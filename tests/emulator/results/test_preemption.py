@@ -20,9 +20,7 @@ from tests.emulator.results.samples import (
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.comparison import FIGURES, compare
-from cosched_emulator.results.figures.gantt import plot_gantt
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.figures.plot import plot_load
 from cosched_emulator.results.files.run_files import PREEMPTED
 from cosched_emulator.results.files.run_reader import read_run
 
@@ -105,14 +103,7 @@ def test_damaged_preemptions_are_named_with_the_place(tmp_path: Path, old: str, 
         read_run(out)
 
 
-# ---------------------------------------------------------------- over time, pictures, tables
-
-
-@pytest.mark.parametrize("draw", [plot_gantt, plot_load])
-def test_pictures_of_preempted_jobs_are_drawn(draw: Any, tmp_path: Path) -> None:
-    run = read_run(write(tmp_path / "run", preempted_jobs()))
-    draw(tmp_path / "run.png", run.machine, run.jobs, run.stays)
-    assert (tmp_path / "run.png").stat().st_size > 5000
+# ---------------------------------------------------------------- tables
 
 
 def test_tables_show_preemptions_only_if_there_are_any() -> None:

@@ -15,10 +15,10 @@ from cosched_emulator import simulate
 from cosched_emulator.cli.results import plot
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.manager.record import JobRecord, QuantumPart, QuantumRecord
-from cosched_emulator.results.figures import plot_over_time as pictures
+from cosched_emulator.results.figures import plot_turns as pictures
 from cosched_emulator.results.figures.metrics import TIME_SHARING, figures_of, jobs_in_system, summarise
 from cosched_emulator.results.figures.occupancy import threads_in_use
-from cosched_emulator.results.figures.plot_over_time import TurnBox, turn_boxes
+from cosched_emulator.results.figures.plot_turns import TurnBox, turn_boxes
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.record_columns import NOT_MEASURED, job_columns, quanta_columns, stay_columns
 from cosched_plugin.protocol.messages import NodeClass
@@ -190,14 +190,9 @@ def test_pictures_of_time_sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return result.exit_code, result.output
 
     assert drawn("quanta", run) == (0, f"picture: {tmp_path / 'quanta.png'}\n")
-    assert drawn("jobs", run, plain) == (0, f"picture: {tmp_path / 'jobs.png'}\n")
-    assert drawn("load", run)[0] == 0
     code, text = drawn("quanta", plain)
     assert code == 2
     assert "has no quanta: its jobs do not take turns" in text
-    code, text = drawn("gantt", run)
-    assert code == 2
-    assert "jobs of this run take turns on the same threads: --kind quanta shows them" in text
     monkeypatch.setattr(pictures, "MOST_BOXES", 2)
     with pytest.raises(EmulatorError, match=r"boxes are too many for one picture \(at most 2\)"):
         CliRunner().invoke(

@@ -24,22 +24,12 @@ from cosched_emulator.results.figures.comparison import (
     cells_of,
     error_lengths,
     figure_texts,
-    time_unit,
     unit_of,
     value_of,
-)
-from cosched_emulator.results.figures.occupancy import (
-    Steps,
-    jobs_waiting,
-    nodes_held,
-    threads_held,
-    threads_in_use,
-    time_average,
 )
 from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_emulator.statistics.intervals import LEVEL, Interval, t_critical
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,12 +140,6 @@ def _from_0(share: FloatArray) -> FloatArray:
 RUN_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C6D1F", "#6B6B6B")
 RUN_DASHES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (7, 2, 2, 2)))
 # One hue per number of jobs on the node (1, 2, 3 and more), shades of it for neighbouring jobs.
-SHARING_COLOURS = (
-    ("#A6CEE6", "#8DBFDF", "#BBDAED"),
-    ("#F0A92E", "#E69F00", "#F5BC5C"),
-    ("#CC79A7", "#C06A99", "#D68FB6"),
-)
-SHARING_NAMES = ("1 job on the node", "2 jobs", "3 or more")
 INK, QUIET, GRID = "#222222", "#666666", "#E4E4E4"
 _LETTERS = 130  # of a line of words below a comparison
 _MOST_TIMES = 3.0  # the longest bar: where an interval goes further, its text says how far
@@ -256,52 +240,6 @@ def _draw_comparison(
         )
         less = f"Less is better. Response and wait of {which}."
         caption(picture, title, f"{less} {note}".rstrip(), lines)
-
-
-def plot_load(
-    file: str | os.PathLike[str],
-    machine: Sequence[NodeClass],
-    jobs: RecordColumns,
-    stays: StayColumns,
-    window_s: tuple[float | None, float | None] = (None, None),
-    title: str = "",
-) -> None:
-    """Draw over time: nodes in use and nodes shared, hardware threads held, and the length of the queue."""
-    begin_us, end_us = window_us(jobs, stays, window_s)
-    nodes = sum(node_class.nodes for node_class in machine)
-    threads = sum(node_class.nodes * node_class.threads for node_class in machine)
-    size, unit = time_unit((end_us - begin_us) / SECOND_US)
-    edges = np.unique(np.linspace(begin_us, end_us, 601).astype(np.int64))
-    times = edges / (size * SECOND_US)
-
-    def percent(steps: Steps, whole: int) -> npt.NDArray[np.float64]:
-        return 100 * time_average(steps, edges) / whole
-
-    with drawing(file, 9.6, 5.0) as picture:
-        upper, lower = picture.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        used, shared = (percent(steps, nodes) for steps in nodes_held(stays, nodes))
-        colours = [SHARING_COLOURS[0][0], SHARING_COLOURS[1][0]]
-        upper.stairs(used, times, fill=True, color=colours[0], label="nodes with one job")
-        upper.stairs(shared, times, fill=True, color=colours[1], label="nodes with two jobs or more")
-        deepest = max(node_class.threads for node_class in machine)
-        held = threads_held(stays) if jobs.cpu_us is None else threads_in_use(stays, nodes, deepest)
-        upper.stairs(percent(held, threads), times, baseline=None, color=INK, linewidth=1.1)
-        upper.plot([], [], color=INK, linewidth=1.1, label="hardware threads held")
-        upper.set_ylim(0, 103)
-        upper.set_ylabel("of the machine [%]")
-        legend_above(upper, 3)
-        queue = time_average(jobs_waiting(jobs, stays), edges)
-        lower.stairs(queue, times, fill=True, color="#C9C9C9")
-        lower.stairs(queue, times, baseline=None, color=QUIET, linewidth=0.9)
-        lower.set_ylim(0, max(1.0, 1.05 * float(queue.max())))
-        lower.set_ylabel("jobs waiting")
-        lower.set_xlabel(f"time [{unit}]")
-        lower.set_xlim(times[0], times[-1])
-        for axes in (upper, lower):
-            axes.grid(axis="y", color=GRID, linewidth=0.8)
-            axes.set_axisbelow(True)
-        picture.align_ylabels()
-        caption(picture, title, "")
 
 
 def plot_distribution(
