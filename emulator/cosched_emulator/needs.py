@@ -1,6 +1,6 @@
 """What a setting needs to have an effect, and which runs have it in their record: marks in its annotation, beside its bounds.
 
-    load_method: Annotated[str, given("workload.load"), "by one factor for all gaps, or ..."] = "gaps"
+    shake_seed: Annotated[int, given("workload.shake"), "seed of these draws, ..."] = 0
 
 `unmet` finds the settings that were changed and lack something. Most needs ask the scenario alone; what policy, jobs and
 nodes of a run decide has its test in `run.policy_warnings`.

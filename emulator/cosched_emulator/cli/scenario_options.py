@@ -78,8 +78,6 @@ _GROUPS: Final = {
     ),
     "Jobs: load, limits and sizes": (
         sets("workload.load", "--load L", "Bring the jobs to this offered load, such as 0.9.", float),
-        sets("workload.load_method", "--load-method",
-            f"By what: gaps, or users of a log.  [default: {offered.LOAD_METHOD}]", offered.LOAD_METHODS),
         sets("workload.limits", "--limits", "When to kill.  [default: logs estimate, else none]", offered.LIMITS),
         sets("workload.estimates", "--estimates", "Replace the estimates.", offered.ESTIMATES),
         sets("workload.estimate_factor", "--estimate-factor", "f-model: estimate = run x (1 + U x FACTOR).", float),

@@ -79,8 +79,6 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
         return
     if len(given) != 1 and not (len(given) == 2 and given[0] in _NAMED and given[1] == "applications"):
         raise ConfigurationError("workload", "one of swf, lublin, nas and applications", " and ".join(given) or "none")
-    if workload.load_method == "users" and workload.swf is None:
-        raise ConfigurationError("workload.load_method", '"gaps": only jobs of workload.swf have users', '"users"')
 
 
 def _toml(value: object) -> str:

@@ -74,7 +74,7 @@ def _with_load(workload: Workload, scenario: Scenario, cores: int) -> Workload:
         machine = cores or workload.processors
         if machine is None:
             raise ConfigurationError("workload.load", "a size of the cluster: the log names no machine", "none")
-        workload = with_load(workload, section.load, machine, section.load_method, scenario.seed)
+        workload = with_load(workload, section.load, machine)
     if section.shake:
         workload = with_shaken_runs(workload, section.shake, section.shake_seed, scenario.seed)
     return workload

@@ -56,7 +56,7 @@ _LATER_IN_SCRIPT: Final = ("nodes", "until_s")
 # record is a scenario, so they are read with these values.
 GONE: Final[Mapping[str, Mapping[str, Any]]] = {
     "clock": {"takeover_s": 1.2, "resend_s": 1.0},
-    "workload": {"application_run_s": None},
+    "workload": {"application_run_s": None, "load_method": "gaps"},
     "time_sharing": {"barrier_process_us": 0},
 }
 
@@ -194,8 +194,9 @@ class Scenario:
         for setting in needs.unrecorded(self):
             del (values[setting.section] if setting.section else values)[setting.key]
         values["clock"] |= GONE["clock"]
-        if self.workload.applications is not None:
-            values["workload"] |= GONE["workload"]
+        values["workload"] |= GONE["workload"]
+        if self.workload.applications is None:
+            del values["workload"]["application_run_s"]
         if self.time_sharing is not None:
             values["time_sharing"] |= GONE["time_sharing"]
             del values["time_sharing"]["windows"]  # where rates are kept changes no result

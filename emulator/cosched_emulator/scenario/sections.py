@@ -331,13 +331,8 @@ class WorkloadSection:
     load: Annotated[
         float | None,
         Range("a number above 0, at most 1000", 0, 1_000, least_open=True),
-        "the jobs are brought to this offered load, `machine.offered_load` in `summary.json`",
+        "all gaps are multiplied by a factor that gives this offered load, `machine.offered_load` in `summary.json`",
     ] = None
-    load_method: Annotated[
-        str,
-        (Choice(offered.LOAD_METHODS), needs.given("workload.load")),
-        'by one factor for all gaps; `"users"`: users of a log are left out or copied',
-    ] = offered.LOAD_METHOD
     shake: Annotated[Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"] = 0.0
     shake_seed: Annotated[int, needs.given("workload.shake"), "seed of these draws, beside the scenario's"] = 0
     limits: Annotated[
