@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from scripts.bench.latency import BUDGETS, GOALS_MS
 from scripts.bench.process import Figures
 from scripts.bench.wire import SHARE
 from scripts.tables import NOTHING, aligned_table
@@ -47,31 +46,9 @@ def _goal_row(row: Figures) -> list[str]:
         measured,
         REACHED[row["reached"]],
         _figure(row, "offered_load", 2),
-        *_queue_and_peak(row),
+        _figure(row, "mean_queue_length", 0),
+        _figure(row, "peak_mb", 0),
     ]
-
-
-def _queue_and_peak(row: Figures) -> list[str]:
-    return [_figure(row, "mean_queue_length", 0), _figure(row, "peak_mb", 0)]
-
-
-def direct_lines(rows: Sequence[Figures]) -> list[str]:
-    """Return jobs per second of the grid: a row for each preset, machine and load, a column for each number of jobs."""
-    sizes = sorted({row["jobs"] for row in rows})
-    found: dict[tuple[Any, ...], dict[int, Figures]] = {}
-    for row in rows:
-        found.setdefault((row["policy"], row["nodes"], row["load"]), {})[row["jobs"]] = row
-    lines = []
-    for (policy, nodes, _), cells in found.items():
-        ran = [row for _, row in sorted(cells.items()) if "reason" not in row]
-        last: Figures = ran[-1] if ran else {}
-        loads = sorted({_figure(row, "offered_load", 2) for row in ran})
-        speeds = [_figure(cells.get(jobs, {}), "jobs_per_second", 0) for jobs in sizes]
-        lines.append(
-            [policy, f"{nodes:,}", " to ".join([*loads[:1], *loads[1:][-1:]]), *speeds, *_queue_and_peak(last)]
-        )
-    header = ("preset", "nodes", "offered load", *(f"{jobs:,} jobs" for jobs in sizes), "mean queue", "peak MB")
-    return [*aligned_table(header, lines, 1), "Jobs a second; mean queue and peak memory of the row's largest run.", ""]
 
 
 def wire_lines(rows: Sequence[Figures]) -> list[str]:
@@ -101,31 +78,6 @@ def wire_lines(rows: Sequence[Figures]) -> list[str]:
         if "reason" not in row
     ]
     return [*aligned_table(header, lines, 1), *about, ""]
-
-
-def latency_lines(rows: Sequence[Figures]) -> list[str]:
-    """Return the times of decisions, a row for each preset, two columns for each length of queue and budget."""
-    queues = sorted({row["queue"] for row in rows})
-    found: dict[str, dict[tuple[str, int], Figures]] = {}
-    for row in rows:
-        found.setdefault(row["policy"], {})[row["budget"], row["queue"]] = row
-    header = ["preset"]
-    for queue in queues:
-        header += [f"{queue:,} queued: p50", "p99", "p99 without budget"]
-    lines = []
-    for policy, cells in found.items():
-        line = [policy]
-        for queue in queues:
-            counted, free = (cells.get((budget, queue), {"reason": NOTHING}) for budget in BUDGETS)
-            p99 = _figure(counted, "p99_ms", 2)
-            missed = counted.get("p99_ms", 0.0) > GOALS_MS.get(queue, float("inf"))
-            line += [_figure(counted, "p50_ms", 2), f"**{p99}**" if missed else p99, _figure(free, "p99_ms", 2)]
-        lines.append(line)
-    goals = " and ".join(f"{goal_ms:g} ms with {queue:,} jobs queued" for queue, goal_ms in GOALS_MS.items())
-    batches = sorted({row["batches"] for row in rows if "batches" in row})
-    spans = f"{batches[0]} to {batches[-1]}" if batches else "no"
-    about = f"Milliseconds of {spans} decisions each, with the counted budget; goal of p99: {goals}, **above it**."
-    return [*aligned_table(header, lines, 1), about, ""]
 
 
 def start_up_lines(rows: Sequence[Figures]) -> list[str]:

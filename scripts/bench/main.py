@@ -5,7 +5,7 @@ Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]..
        .venv/bin/python scripts/bench.py --against COMMIT --stations [--json FILE]
 
 This is not a test: figures of different machines or times are not comparable. Every comparison measures both sides in the same
-run. The full benchmark takes about twenty minutes, a quick one two, a comparison with another commit ten.
+run. The full benchmark takes twenty minutes at most, a quick one two, a comparison with another commit ten.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ import numpy as np
 import zmq
 from scripts.bench import bench_tables
 from scripts.bench import growth as bench_growth
-from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
 from scripts.bench import peers as bench_peers
 from scripts.bench import stations as bench_stations
@@ -45,7 +44,7 @@ from scripts.bench.against import (
 from scripts.bench.checkout import CommitError, checkout
 from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
-from scripts.bench.runs import IN_ROWS, Goal, goals, grid, growth, run_goal, run_grid
+from scripts.bench.runs import IN_ROWS, Goal, goals, growth, run_goal
 from scripts.papers.study import positive
 from scripts.processes import PROJECT
 from scripts.progress import Progress
@@ -78,18 +77,10 @@ class Extent(NamedTuple):
     part: int  # factor by which goals are measured with fewer jobs
     goal_s: float  # longest run of a goal
     many: int  # jobs for measuring the growth of cost and memory
-    sizes: tuple[int, ...]
-    nodes: tuple[int, ...]
-    loads: tuple[float, ...]
-    run_s: float  # longest run of the grid
-    grid_s: float  # no run of the grid begins later
     wire_jobs: int
     wire_rounds: int
     policies: tuple[str, ...]  # presets with timed decisions
-    queues: tuple[int, ...]
     peer_runs: tuple[int, int]  # jobs of whole runs, and pairs of them
-    decisions: int
-    decisions_s: float  # longest time of them all
     starts: int
     peers: tuple[tuple[str, str], ...] = ()  # name and command of other programs
     growing: bench_growth.Sizes = bench_growth.Sizes()
@@ -101,36 +92,20 @@ FULL: Final = Extent(
     part=1,
     goal_s=150.0,
     many=1_000_000,
-    sizes=(1_000, 10_000, 100_000, 1_000_000),
-    nodes=(128, 1_024, 10_000),
-    loads=(0.7, 0.95, 1.3),
-    run_s=40.0,
-    grid_s=270.0,
     wire_jobs=10_000,
     wire_rounds=5,
     policies=tuple(name for name in PRESETS if name not in IN_ROWS),
-    queues=bench_latency.QUEUES,
     peer_runs=(10_000, 5),
-    decisions=300,
-    decisions_s=1.2,
     starts=9,
 )
 QUICK: Final = FULL._replace(
     part=10,
     goal_s=10.0,
     many=50_000,
-    sizes=(1_000,),
-    nodes=(128, 1_024),
-    loads=(0.7, 1.3),
-    run_s=5.0,
-    grid_s=30.0,
     wire_jobs=2_000,
     wire_rounds=2,
     policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
-    queues=(100, 1_000),
     peer_runs=(2_000, 1),
-    decisions=100,
-    decisions_s=1.0,
     starts=3,
     growing=bench_growth.Sizes((150, 300), (250, 500), (128, 512), (4, 64), 250),
     growing_s=2.0,
@@ -227,29 +202,16 @@ def _growth(extent: Extent, tell: Tell) -> list[Figures]:
     return list(bench_growth.measure(policies, extent.growing, extent.growing_s, tell))
 
 
-def _latency(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return the times of decisions with many pending jobs."""
-    sizes = (extent.policies, extent.queues, extent.decisions, extent.decisions_s)
-    return list(bench_latency.measure(*sizes, tell))
-
-
-def _grid(extent: Extent, tell: Tell) -> list[Figures]:
-    """Return jobs per second over presets, machines, loads and numbers of jobs."""
-    return list(run_grid(grid(extent.sizes, extent.nodes, extent.loads), extent.run_s, extent.grid_s, tell))
-
-
 # fmt: off
 PARTS: Final = {
     "goals": Part("Goals", measure_goals, bench_tables.goal_lines),
     "wire": Part("Two processes", lambda of, tell: bench_wire.compare(of.wire_jobs, of.wire_rounds, tell), bench_tables.wire_lines),
     "start-up": Part("Start-up", lambda of, tell: start_up(COMMANDS, of.starts, tell), bench_tables.start_up_lines),
-    "latency": Part("Time of a decision", _latency, bench_tables.latency_lines),
     "live": Part("Live decisions", lambda of, tell: [*bench_live.measure(LIVE, "counted", of.live, tell)], bench_live.lines),
     "stations": Part("Files that a decision enters", lambda _, tell: bench_stations.measure(tell), bench_stations.lines),
     "peers": Part("Whole runs, and other programs", lambda of, tell: bench_peers.measure(*of.peer_runs, of.peers, tell),
         bench_peers.lines),
     "growth": Part("Growth", _growth, bench_growth.lines),
-    "direct": Part("Jobs a second in one process", _grid, bench_tables.direct_lines),
 }
 # fmt: on
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Final, NamedTuple
 
 from scripts.bench.process import Figures, in_process, memory_mb
@@ -25,12 +24,6 @@ from cosched_plugin.policies.composition.presets import PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 
 Table = Mapping[str, Any]  # a scenario
-
-NODES: Final = (128, 1_024, 10_000)
-LOADS: Final = (0.7, 0.95, 1.3)
-SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
-POLICIES: Final = ("easy", "conservative", "rua", "lomarc-r", "glts")
-GROWTH: Final = 10  # least factor of time of a run with ten times the jobs
 
 IN_ROWS: Final = tuple(  # presets that put all jobs into rows, and so keep no queue
     name for name in PRESETS if resolve({"preset": name})["backfill"]["name"] == "gang"
@@ -119,49 +112,6 @@ def simulate(table: Table, load: float | None, policy: str, settings: Sequence[s
         "mean_queue_length": machine["mean_queue_length"],
         "peak_mb": round(memory_mb("VmHWM"), 1),
     }
-
-
-class Cell(NamedTuple):
-    """One run of the grid."""
-
-    policy: str
-    nodes: int
-    load: float
-    jobs: int
-
-
-def grid(sizes: Sequence[int] = SIZES, nodes: Sequence[int] = NODES, loads: Sequence[float] = LOADS) -> list[Cell]:
-    """Return all runs, small ones first, so that a run is skipped if a smaller one of its kind took too long."""
-    return [Cell(p, n, load, jobs) for jobs in sizes for p in POLICIES for n in nodes for load in loads]
-
-
-def run_grid(cells: Sequence[Cell], most_s: float, in_all_s: float, tell: Callable[[str], None]) -> Iterator[Figures]:
-    """Yield a row for each run, none longer than ``most_s``, and none begun after ``in_all_s``; a row may be a reason."""
-    began = perf_counter()
-    walls_s: dict[tuple[str, int, float], float] = {}
-    reasons: dict[
-        tuple[str, int, float], str
-    ] = {}  # why a smaller run of this kind is missing; then larger ones are skipped
-    for done, cell in enumerate(cells):
-        tell(
-            f"run {done + 1} of {len(cells)}: {cell.jobs:,} jobs under {cell.policy}, {cell.nodes:,} nodes, load {cell.load}"
-        )
-        key = cell[:3]
-        expected_s = GROWTH * walls_s.get(key, 0.0)
-        if key in reasons:
-            found: Figures = {"reason": reasons[key]}
-        elif expected_s > most_s:
-            found = {"reason": f"more than {most_s:.0f} s"}
-        elif perf_counter() - began > in_all_s:
-            found = {"reason": "no time left"}
-        else:
-            table = model(cell.policy, cell.jobs, cell.nodes)
-            found = in_process(simulate, table, cell.load, cell.policy, (), 1, timeout_s=most_s)
-        if "reason" in found:
-            reasons[key] = found["reason"]
-        else:
-            walls_s[key] = found["wall_s"]
-        yield {**cell._asdict(), **found}
 
 
 class Goal(NamedTuple):

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from scripts.bench import bench_tables
-from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
 from scripts.bench import peers as bench_peers
 from scripts.bench import wire as bench_wire
@@ -20,12 +19,10 @@ from scripts.bench.process import Figures, in_process, memory_mb
 from scripts.bench.runs import (
     Goal,
     goals,
-    grid,
     model,
     offered_load,
     prepare_at,
     run_goal,
-    run_grid,
     sample,
     simulate,
 )
@@ -62,21 +59,6 @@ def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
     assert found["jobs_per_second"] == pytest.approx(60 / found["wall_s"], rel=0.05)
 
 
-@pytest.mark.slow
-def test_the_grid_leaves_out_what_would_take_too_long() -> None:
-    cells = [cell for cell in grid((20, 200), (8,), (0.7,)) if cell.policy in ("easy", "conservative")]
-    rows = list(run_grid(cells, 20.0, 60.0, silent))
-    assert [(row["policy"], row["jobs"]) for row in rows] == [
-        ("easy", 20),
-        ("conservative", 20),
-        ("easy", 200),
-        ("conservative", 200),
-    ]
-    assert not any("reason" in row for row in rows)
-    assert [row["reason"] for row in run_grid(cells, 0.0, 60.0, silent)] == ["more than 0 s"] * 4
-    assert [row["reason"] for row in run_grid(cells, 20.0, -1.0, silent)] == ["no time left"] * 4
-
-
 @pytest.mark.usefixtures("forks")
 def test_goals_say_whether_they_are_reached() -> None:
     fast = Goal("fast", 1.0, "jobs/s", sample(10.23, 30), "easy")
@@ -89,15 +71,6 @@ def test_goals_say_whether_they_are_reached() -> None:
     missing = run_goal(fast._replace(needs=Path("/no/such/log")), 20.0)
     assert missing["reason"] == "there is no /no/such/log"
     assert {goal.policy for goal in goals()} == {"easy", "conservative", "rua", "lomarc-r", "glts"}
-
-
-@pytest.mark.parametrize("budget", bench_latency.BUDGETS)
-@pytest.mark.parametrize("policy", ["easy", "rua", "lomarc-r", "glts"])
-def test_decisions_are_timed_with_a_full_queue(policy: str, budget: str) -> None:
-    found = bench_latency.decide(policy, budget, bench_latency.Extent(30, 10, 20.0))
-    assert found["batches"] == 10
-    assert 20 <= found["queued"] <= 31
-    assert 0 < found["p50_ms"] <= found["p99_ms"]
 
 
 @pytest.mark.slow
