@@ -28,11 +28,7 @@ class Fields(NamedTuple):
 
 # Every record has ``at_us``, when it was decided, and ``kind``.
 KINDS: Final[Sequence[Kind]] = (
-    Kind(
-        "start",
-        "a job starts",
-        "see its fields",
-    ),
+    Kind("start", "a job starts", "see its fields"),
     Kind(
         "reserve",
         (
@@ -59,11 +55,7 @@ KINDS: Final[Sequence[Kind]] = (
             "one, `partner`: that job, and `measured_slowdown`: of the two"
         ),
     ),
-    Kind(
-        "resume",
-        "it continues; from disk it makes no progress for a while",
-        "`job`",
-    ),
+    Kind("resume", "it continues; from disk it makes no progress for a while", "`job`"),
     Kind(
         "rotation",
         "on a machine with slots, the policy sets the rotation",
@@ -102,28 +94,14 @@ KINDS: Final[Sequence[Kind]] = (
         "a job has been submitted, under fairness `slack`",
         "`job`; `response_us`: R_est, the span within which it is expected to end",
     ),
+    Kind("slice", "a time slice begins", "`kind_of_jobs`: `short`, `medium` or `long`; `end_us`"),
     Kind(
-        "slice",
-        "a time slice begins",
-        "`kind_of_jobs`: `short`, `medium` or `long`; `end_us`",
-    ),
-    Kind(
-        "reject",
-        "the policy takes a waiting job out of the queue for good",
-        "`job`; `reason`: the policy's own words",
+        "reject", "the policy takes a waiting job out of the queue for good", "`job`; `reason`: the policy's own words"
     ),
 )
 # Fields of a `start`.
 START: Final[Sequence[Fields]] = (
-    Fields(
-        (
-            "job",
-            "submit_us",
-            "processes",
-            "estimate_us",
-        ),
-        "the job, as submitted",
-    ),
+    Fields(("job", "submit_us", "processes", "estimate_us"), "the job, as submitted"),
     Fields(
         ("asks",),
         (
@@ -133,39 +111,15 @@ START: Final[Sequence[Fields]] = (
         ),
         "of a job that does",
     ),
+    Fields(("expected_us",), "run time expected there, among those neighbours"),
     Fields(
-        ("expected_us",),
-        "run time expected there, among those neighbours",
+        ("runs",), "where: `[first node, number of nodes, hardware threads of each as a bit mask, processes on each]`"
     ),
-    Fields(
-        ("runs",),
-        "where: `[first node, number of nodes, hardware threads of each as a bit mask, processes on each]`",
-    ),
-    Fields(
-        ("slot",),
-        "its slot, where it is not 0",
-        "policies that share time",
-    ),
-    Fields(
-        ("new_row",),
-        "whether its row is a new one",
-        "`gang`",
-    ),
-    Fields(
-        ("full_rows",),
-        "the rows before it that have no place for it",
-        "`gang`",
-    ),
-    Fields(
-        ("closed_rows",),
-        "rows that take no job that has not been measured (`place_fresh`)",
-        "`gang`",
-    ),
-    Fields(
-        ("together",),
-        "the jobs that start in the same decision",
-        "pairs, groups",
-    ),
+    Fields(("slot",), "its slot, where it is not 0", "policies that share time"),
+    Fields(("new_row",), "whether its row is a new one", "`gang`"),
+    Fields(("full_rows",), "the rows before it that have no place for it", "`gang`"),
+    Fields(("closed_rows",), "rows that take no job that has not been measured (`place_fresh`)", "`gang`"),
+    Fields(("together",), "the jobs that start in the same decision", "pairs, groups"),
     Fields(
         ("reason",),
         (
@@ -176,41 +130,17 @@ START: Final[Sequence[Fields]] = (
         ),
         "all our policies",
     ),
-    Fields(
-        ("waiting",),
-        "jobs in the queue, this one included",
-        "all our policies",
-    ),
+    Fields(("waiting",), "jobs in the queue, this one included", "all our policies"),
     Fields(
         ("free_threads",),
         "hardware threads open to it: free ones on nodes that it may have; of whole nodes, one for each core of empty ones",
         "all but `conservative`",
     ),
-    Fields(
-        ("factor",),
-        "expected run time there / run time alone",
-        "`rua`",
-    ),
-    Fields(
-        ("promised_us",),
-        "the start last promised",
-        "`conservative`",
-    ),
-    Fields(
-        ("host",),
-        "the job on whose nodes this one starts: among `together`, or running already",
-        "matching",
-    ),
-    Fields(
-        ("chosen_by",),
-        "the job that took it as its partner",
-        "`first`, `u1`, `u2`, `response`",
-    ),
-    Fields(
-        ("slowdown",),
-        "of both, while both run; of `guests`, of this job",
-        "matching",
-    ),
+    Fields(("factor",), "expected run time there / run time alone", "`rua`"),
+    Fields(("promised_us",), "the start last promised", "`conservative`"),
+    Fields(("host",), "the job on whose nodes this one starts: among `together`, or running already", "matching"),
+    Fields(("chosen_by",), "the job that took it as its partner", "`first`, `u1`, `u2`, `response`"),
+    Fields(("slowdown",), "of both, while both run; of `guests`, of this job", "matching"),
     Fields(
         ("corrected",),
         (
@@ -228,10 +158,7 @@ START: Final[Sequence[Fields]] = (
         "`guests`",
     ),
     Fields(
-        (
-            "gain",
-            "compared",
-        ),
+        ("gain", "compared"),
         "work that its place adds for each half of a node, in nodes; how many kinds of pending jobs had a place",
         "`by-gain`",
     ),
@@ -282,31 +209,13 @@ START: Final[Sequence[Fields]] = (
         "of a job that starts alone: how many groups with it were tried and refused at that instant",
         "`group`",
     ),
-    Fields(
-        ("group",),
-        "the group in which it starts, below",
-        "`group`",
-    ),
-    Fields(
-        ("partners",),
-        "its search for a partner among the waiting jobs, below",
-        "these and `adjacent`",
-    ),
-    Fields(
-        ("hosts",),
-        "its search for a running job to join, below",
-        "`first`, `u1`, `u2`, `response`",
-    ),
+    Fields(("group",), "the group in which it starts, below", "`group`"),
+    Fields(("partners",), "its search for a partner among the waiting jobs, below", "these and `adjacent`"),
+    Fields(("hosts",), "its search for a running job to join, below", "`first`, `u1`, `u2`, `response`"),
 )
 # Fields of the `group` of a start: all jobs of a group that start have the same one.
 GROUP: Final[Sequence[Fields]] = (
-    Fields(
-        (
-            "primary",
-            "matched",
-        ),
-        "its jobs",
-    ),
+    Fields(("primary", "matched"), "its jobs"),
     Fields(
         ("running",),
         (
@@ -314,18 +223,9 @@ GROUP: Final[Sequence[Fields]] = (
             "Case 3"
         ),
     ),
-    Fields(
-        ("gain",),
-        "its utilisation gain, six places",
-    ),
-    Fields(
-        ("candidates",),
-        "how many jobs are compatible with the primary one: those left by step 1",
-    ),
-    Fields(
-        ("resource",),
-        "what adds most to the largest slowdown in it, where the belief tells resources apart",
-    ),
+    Fields(("gain",), "its utilisation gain, six places"),
+    Fields(("candidates",), "how many jobs are compatible with the primary one: those left by step 1"),
+    Fields(("resource",), "what adds most to the largest slowdown in it, where the belief tells resources apart"),
     Fields(
         ("seat",),
         (
@@ -352,10 +252,7 @@ SEARCH: Final[Sequence[Fields]] = (
             "`slowdown` (within the limit)"
         ),
     ),
-    Fields(
-        ("removed",),
-        "for each constraint, the jobs that it removed",
-    ),
+    Fields(("removed",), "for each constraint, the jobs that it removed"),
     Fields(
         ("slowed_by",),
         (
@@ -363,10 +260,7 @@ SEARCH: Final[Sequence[Fields]] = (
             "tell"
         ),
     ),
-    Fields(
-        ("candidates",),
-        "the jobs left by all: waiting ones in queue order, running ones by (start, id)",
-    ),
+    Fields(("candidates",), "the jobs left by all: waiting ones in queue order, running ones by (start, id)"),
     Fields(
         ("profits",),
         (
@@ -374,26 +268,8 @@ SEARCH: Final[Sequence[Fields]] = (
             "candidate without a profit above 0 is not taken"
         ),
     ),
-    Fields(
-        ("not_alone",),
-        "hosts only: running jobs that share their nodes already, or are suspended",
-    ),
-    Fields(
-        (
-            "partner",
-            "host",
-        ),
-        "the one taken; absent where none had a place that leaves the reserved job its start",
-    ),
-    Fields(
-        ("selected",),
-        "partners only: its place among `candidates`, from 1",
-    ),
-    Fields(
-        (
-            "slowdown",
-            "profit",
-        ),
-        "of the one taken",
-    ),
+    Fields(("not_alone",), "hosts only: running jobs that share their nodes already, or are suspended"),
+    Fields(("partner", "host"), "the one taken; absent where none had a place that leaves the reserved job its start"),
+    Fields(("selected",), "partners only: its place among `candidates`, from 1"),
+    Fields(("slowdown", "profit"), "of the one taken"),
 )
