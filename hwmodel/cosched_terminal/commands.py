@@ -29,7 +29,7 @@ else:  # older releases of click do not export the generic type
 
 NO_TITLES: Final[Mapping[str, str]] = MappingProxyType({})
 # What a command prints: texts, or tables; tables again and again; tables at the end of its work, which wait for nobody.
-TEXT, TABLES, REPEATED, RESULT = "text", "tables", "repeated", "result"
+TEXT, TABLES, RESULT = "text", "tables", "result"
 _TABLES: Final = "Tables"  # title of these options
 _WIDTH: Final = 8  # width of a name, so that the helps of all groups begin in one column
 
@@ -195,7 +195,7 @@ def command(
 
     An option of the function's own replaces one of the same name among several that are one argument. ``titles`` of groups of
     options in the help map to the names of the function's parameters in them, separated by blanks. ``prints``: `TEXT`,
-    `TABLES`, `REPEATED` or `RESULT`, for a person as `screen` says.
+    `TABLES` or `RESULT`, for a person as `screen` says.
     """
 
     def make(function: Callable[..., object]) -> click.Command:
@@ -234,10 +234,10 @@ def command(
 
 
 def table_options(prints: str) -> list[Option]:
-    """Return the options of a command that prints this: which columns, in which order, how often."""
+    """Return the options of a command that prints this: which columns, in which order."""
     if prints in ("", TEXT):
         return []
-    options = [
+    return [
         Option(
             ["-o", "--format", "columns"],
             metavar="NAMES",
@@ -254,11 +254,6 @@ def table_options(prints: str) -> list[Option]:
         ),
         Option(["--wide"], is_flag=True, help="Show all columns, as in a pipe, however wide.", title=_TABLES),
     ]
-    if prints == REPEATED:
-        seconds = click.FloatRange(min=0.1)
-        text = "Show it again every S seconds."
-        options.append(Option(["-i", "--iterate", "every_s"], type=seconds, metavar="S", help=text, title=_TABLES))
-    return options
 
 
 def _names(_context: click.Context, option: click.Parameter, value: str | None) -> tuple[str, ...]:

@@ -9,10 +9,8 @@ import io
 import os
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from datetime import datetime
 from typing import Any
 
 import click
@@ -22,22 +20,12 @@ from cosched_terminal.tables import VIEW, View
 
 
 def show(call: Callable[[], object], asked: Mapping[str, Any], *, as_json: bool, waits: bool) -> object:
-    """Return what a command returns, and show what it prints, once or again and again.
+    """Return what a command returns, and show what it prints.
 
     ``asked`` are the values of `commands.table_options`; ``waits``: a pager may wait for a person.
     """
-    every_s = asked.get("every_s")
-    if every_s is None:
-        with _shown(asked, as_json=as_json, paged=waits):
-            return call()
-    while True:
-        if not as_json:
-            sys.stdout.write(f"{datetime.now().astimezone():%a %d %b %Y %H:%M:%S %Z}\n")
-        with _shown(asked, as_json=as_json, paged=False):
-            call()
-        sys.stdout.write("" if as_json else "\n")
-        sys.stdout.flush()
-        time.sleep(every_s)
+    with _shown(asked, as_json=as_json, paged=waits):
+        return call()
 
 
 @contextmanager

@@ -150,7 +150,7 @@ def release(*, jobs: Named = JOBS, caller: Caller) -> None:
     ask_for_change(caller, ReleaseJobs(targets_of(jobs)), "job")
 
 
-@user_command(prints="repeated")
+@user_command(prints="tables")
 def queue(
     *,
     expand: bool = option("-r --array", "Print one line per task of an array, also for pending tasks."),

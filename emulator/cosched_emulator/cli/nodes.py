@@ -35,7 +35,7 @@ _STATES: Final = Reader(node_states)
 _IDSET: Final = Reader(lambda text: [*read_idset(text)])
 
 
-@user_command(prints="repeated")
+@user_command(prints="tables")
 def nodes(
     *,
     one_by_one: bool = option("-l --long", "Print one line per node, with its jobs."),
