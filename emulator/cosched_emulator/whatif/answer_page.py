@@ -13,7 +13,7 @@ from cosched_emulator.page.over_time import Line, lines_figure
 from cosched_emulator.page.study_page import change_bars
 from cosched_emulator.whatif.answer import FAR, GAIN, HARM, UNCHECKED, Answer, Compared
 from cosched_emulator.whatif.answer_lead import about_log, box_rows, candidate_rows, headline, how_sure, next_step
-from cosched_emulator.whatif.answer_text import conditions, sentences, tables
+from cosched_emulator.whatif.answer_text import conditions, tables
 from cosched_emulator.whatif.told import site_name
 from cosched_emulator.whatif.waits import (
     MOST_GROUPS,
@@ -208,7 +208,6 @@ def _nearness(answer: Answer) -> Iterator[Block]:
 
 
 def _in_full(answer: Answer) -> Iterator[Block]:
-    yield from map(Paragraph, sentences(answer))
     for table in tables(answer):
         yield Table(table.caption, table.rows[0], table.rows[1:], closed=True)
     for contention in answer.prepared.hardware:
