@@ -48,7 +48,6 @@ def compare(
     population: str = POPULATION,
     common: bool = option("--common", "Only jobs that completed in all runs; the machine's figures do not change."),
     as_json: bool = option("--json", "Print the summaries as JSON, and the intervals over seeds."),
-    markdown: bool = option("--markdown", "Print the table as Markdown."),
     plot_file: Path | None = option("--plot FILE", "Also draw the main figures."),
     title: str = TITLE,
 ) -> None:
@@ -63,15 +62,12 @@ def compare(
     \b
     Examples:
       cosched-emulator compare runs/fcfs runs/easy runs/rua
-      cosched-emulator compare runs/* --jobs all --markdown
       cosched-emulator compare runs/easy runs/rua --plot easy-rua.png
       cosched-emulator compare runs/easy-seed* runs/rua-seed*
     """
     from cosched_emulator.results.compared_runs import compare_folders, run_names
-    from cosched_emulator.results.figures import comparison
+    from cosched_emulator.results.figures.comparison import text_table
 
-    if as_json and markdown:
-        raise click.UsageError("--json and --markdown exclude each other")
     if common and population == "all":
         raise click.UsageError("--common and --jobs all exclude each other: a killed job has no response to compare")
     names = run_names(run_dirs)
@@ -87,8 +83,7 @@ def compare(
         return
     for note in compared.notes:
         say(note, err=True)
-    show = comparison.markdown_table if markdown else comparison.text_table
-    say(show(compared.headings, compared.rows), nl=False)
+    say(text_table(compared.headings, compared.rows), nl=False)
 
 
 # Over 50 lines: one parameter for each option.

@@ -58,8 +58,6 @@ def test_runs_of_different_workloads_have_no_best(runs: Path) -> None:
         output = output_of(command, runs / "easy", runs / "other")
         assert "the runs are of different workloads: no best is marked" in output
         assert "*" not in output
-    marked = output_of(compare, runs / "easy", runs / "other", "--markdown")
-    assert "**" not in marked
 
 
 def written(folder: Path, records: list[JobRecord], policy: dict[str, Any] | None = None, **settings: Any) -> Path:
@@ -135,14 +133,6 @@ def test_compare_as_json(runs: Path) -> None:
     found = json.loads(output_of(compare, runs / "easy", runs / "rua", "--json"))["runs"]
     assert [run["name"] for run in found] == ["easy", "rua"]
     assert found[0]["summary"] == summarise(six_jobs(), TWO_NODES)
-
-
-def test_compare_as_markdown(runs: Path) -> None:
-    table = invoke(compare, runs / "easy", runs / "rua", "--markdown").stdout
-    assert table.startswith("|  | easy | rua |\n| --- |")
-    result = invoke(compare, runs / "easy", "--markdown", "--json")
-    assert result.exit_code == 2
-    assert "exclude each other" in result.output
 
 
 def test_compare_draws_a_picture(runs: Path) -> None:

@@ -12,7 +12,6 @@ from cosched_emulator.results.figures.comparison import (
     FIGURES,
     NOTHING,
     compare,
-    markdown_table,
     text_table,
 )
 from cosched_emulator.results.figures.metrics import summarise
@@ -59,10 +58,3 @@ def test_text_table_of_two_runs(pair: list[dict[str, Any]]) -> None:
 
 def test_text_table_of_one_run_marks_nothing(pair: list[dict[str, Any]]) -> None:
     assert "*" not in text_table(["easy"], compare(pair[:1]))
-
-
-def test_markdown_table_of_two_runs(pair: list[dict[str, Any]]) -> None:
-    lines = markdown_table(["easy", "odd|name"], compare(pair)).splitlines()
-    assert lines[:2] == ["|  | easy | odd\\|name |", "| --- | ---: | ---: |"]
-    assert "| wait, mean [min] | **0.44** | 90.00 |" in lines
-    assert f"| penalised run time, p95 [%] | 47.50 | {NOTHING} |" in lines

@@ -1,4 +1,4 @@
-"""Tables that compare the summaries of several runs, for terminals and as Markdown.
+"""Tables that compare the summaries of several runs.
 
 One column per run, one row per figure. The best value of a row is marked if one direction is clearly better, if the shown
 values differ, and if at least two runs are compared. If the runs completed different jobs, only the numbers of jobs are
@@ -182,16 +182,6 @@ def text_table(names: Sequence[str], rows: Sequence[FigureRow]) -> str:
     return "\n".join(shown) + "\n"
 
 
-def markdown_table(names: Sequence[str], rows: Sequence[FigureRow]) -> str:
-    """Return the table as Markdown; the best values are bold."""
-    lines = [_markdown_line(["", *names]), _markdown_line(["---", *["---:" for _ in names]])]
-    for row in rows:
-        label = f"{row.label} [{row.unit}]" if row.unit else row.label
-        texts = (f"**{text}**" if best else text for text, best in zip(row.texts, row.best, strict=True))
-        lines.append(_markdown_line([label, *texts]))
-    return "\n".join(lines) + "\n"
-
-
 def time_unit(largest_s: float) -> TimeUnit:
     """Return the most readable unit for times up to ``largest_s``."""
     for limit_s, seconds, name in _UNITS:
@@ -256,10 +246,6 @@ def _best(better: Better, values: Sequence[float | None], texts: Sequence[str]) 
     best = min(known) if better == "low" else max(known)
     shown = texts[values.index(best)]  # values that print alike are marked alike
     return tuple(text == shown for text in texts)
-
-
-def _markdown_line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 # Intervals over seeds as text, for the tables of runs and of studies.
