@@ -116,6 +116,10 @@ class PairModel(Protocol):
         """Return the model for a machine with nodes of these shapes; only models that ship with the package are asked."""
         return self
 
+    def on(self, node: NodeShape) -> PairModel:  # noqa: ARG002 - for models that depend on nodes
+        """Return the model on nodes of one shape; only models that ship with the package are asked."""
+        return self
+
     def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - for models that know some jobs only
         """Tell whether the model knows this job; an unknown job shares no nodes."""
         return True
@@ -194,6 +198,48 @@ class PairModel(Protocol):
         return Beside(np.array(slowdowns, dtype=np.float64), np.array(compete, dtype=np.bool_))
 
 
+class OnGiven(PairModel):
+    """A model that replaces what the site says of slowdowns; all else is as the site's model says, if there is one."""
+
+    __slots__ = ("_given",)
+
+    def __init__(self, given: PairModel | None) -> None:
+        self._given = given
+
+    @property
+    def by_usage(self) -> bool:
+        """Tell whether the constraints on bounds and memory apply."""
+        return self._given is not None and self._given.by_usage
+
+    @property
+    def by_seat(self) -> bool:
+        """Tell whether hardware threads count."""
+        return self._given is not None and self._given.by_seat
+
+    def parts(self, job: JobFacts, other: JobFacts) -> Sequence[tuple[str, float]]:
+        """Return what each resource adds."""
+        return () if self._given is None else self._given.parts(job, other)
+
+    def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:
+        """Return the job's slowdown by itself."""
+        return None if self._given is None else self._given.own(job, cpus, cores)
+
+    def spread(self, job: JobFacts) -> float | None:
+        """Return the job's ratio alone on a half of each node."""
+        return None if self._given is None else self._given.spread(job)
+
+    def compete(self, job: JobFacts, other: JobFacts) -> bool:
+        """Tell whether the two compete for parts of a CPU."""
+        return self._given is not None and self._given.compete(job, other)
+
+
+def known_slowdown(model: PairModel | None, job: JobFacts, other: JobFacts) -> float:
+    """Return what a model says of a job beside another one; inf where it says nothing."""
+    if model is None or not (model.knows(job) and model.knows(other)):
+        return math.inf
+    return model.slowdown(job, other)
+
+
 class PairContention:
     """A model of pairs as the contention of a node's jobs: the penalties by each of the others are summed."""
 
@@ -223,7 +269,7 @@ class PairContention:
         A job that the model does not know neither slows nor is slowed. Raises ContentionError for two known jobs
         without a finite slowdown, and IndexError for threads that the node does not have.
         """
-        model = self._model
+        model = self._model.on(node)
         jobs = [self._jobs.get(load.job_id) for load in loads]
         known = [job if job is not None and model.knows(job) else None for job in jobs]
         result = []
@@ -233,7 +279,7 @@ class PairContention:
             # The exact sum, rounded once: no order of the loads can change it.
             cost = math.fsum(
                 [
-                    self._cost(subject, load, other, beside)
+                    self._cost(model, subject, load, other, beside)
                     * (1.0 if spread_factor is None else half_share(node, beside.thread_mask))
                     for beside, other in zip(loads, known, strict=True)
                     if subject is not None and other is not None and other is not subject
@@ -244,12 +290,11 @@ class PairContention:
             result.append(cost if own is None else own * (1.0 + cost) - 1.0)
         return result
 
-    def _cost(self, job: JobFacts, load: Load, other: JobFacts, its: Load) -> float:
+    def _cost(self, model: PairModel, job: JobFacts, load: Load, other: JobFacts, its: Load) -> float:
         """Return the penalty of ``job`` by ``other``: slowdown - 1."""
-        if self._by_seat:
-            slowdown = self._model.slowdown_on(job, load.thread_mask, other, its.thread_mask)
-        else:
-            slowdown = self._model.slowdown(job, other)
+        on_seats = self._by_seat
+        masks = load.thread_mask, its.thread_mask
+        slowdown = model.slowdown_on(job, masks[0], other, masks[1]) if on_seats else model.slowdown(job, other)
         return slowdown - 1.0 if slowdown < math.inf else self._unknown_cost(job, other)
 
     def _unknown_cost(self, job: JobFacts, other: JobFacts) -> float:

@@ -67,6 +67,8 @@ class NodeShape:
     busy_w: float | None = None  # more for each busy core
     spin_w: float | None = None  # more for each core whose process only polls; None: as for a busy one
     resources: tuple[tuple[str, int], ...] = ()  # what can be counted on the node, such as GPUs, and how many
+    # Whether two jobs on one of these nodes have the same ones, so that a job shares all of its devices, such as GPUs, or none.
+    same_nodes: bool = False
 
     def __post_init__(self) -> None:
         for field in ("sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
@@ -77,6 +79,8 @@ class NodeShape:
                 raise TopologyError(field, f"must be at least 0 (0: unlimited), not {getattr(self, field)}")
         if self.swap_mb < 0:
             raise TopologyError("swap_mb", f"must be at least 0, not {self.swap_mb}")
+        if self.same_nodes and self.cores > 1:
+            raise TopologyError("same_nodes", f"is of a node that is one device, with one core, not {self.cores}")
         self._check_watts()
         nearer = Cache(level=0, size_kb=0, cores=1)
         for index, cache in enumerate(self.caches):
@@ -284,6 +288,8 @@ def _shape(
                     values[key] = _text(table[key], where, at)
                 case "resources":
                     values[key] = _amounts(table[key], where, at)
+                case "same_nodes":
+                    values[key] = _truth(table[key], where, at)
                 case "caches":
                     values[key] = _caches(table[key], where, at)
                 case "idle_w" | "busy_w" | "spin_w":
@@ -307,6 +313,12 @@ def _amounts(value: object, where: str, path: str) -> tuple[tuple[str, int], ...
         return amounts_of(_text(value, where, path))
     except ValueError as error:
         raise TopologyError(_place(where, path), f"must be {error}, not {value!r}") from None
+
+
+def _truth(value: object, where: str, path: str) -> bool:
+    if not isinstance(value, bool):
+        raise TopologyError(_place(where, path), f"must be true or false, not {_kind(value)}")
+    return value
 
 
 def _caches(value: object, where: str, path: str) -> tuple[Cache, ...]:

@@ -35,7 +35,9 @@ from cosched_hwmodel.pairs import (
     Beside as Beside,
     JobColumns as JobColumns,
     JobFacts as JobFacts,
+    OnGiven as OnGiven,
     PairModel as PairModel,
+    known_slowdown as known_slowdown,
 )
 from cosched_hwmodel.statistical import self_factor as self_factor
 from cosched_hwmodel.units import (
@@ -156,6 +158,7 @@ from cosched_plugin.parts.needs import (
     DISK as DISK,
     EVERYTHING as EVERYTHING,
     FILLED_LAYOUTS as FILLED_LAYOUTS,
+    SAME_NODES as SAME_NODES,
     FIXED_RUN_TIMES as FIXED_RUN_TIMES,
     FOOTPRINTS as FOOTPRINTS,
     HALVES as HALVES,

@@ -30,6 +30,7 @@ from cosched_plugin.protocol.messages import (
     JobSubmitted,
     JobSuspended,
     KillJob,
+    NodeClass,
     NodeFailed,
     NodeReturned,
     Note,
@@ -446,6 +447,12 @@ class LiteralBooks(Generic[AnyJob]):
         ranges = [range(first, first + count) for first, count in spec.eligible]
         if ranges and not all(any(node in nodes for nodes in ranges) for node, _ in shares):
             return False
+        devices = {node for node in range(self.machine.nodes) if self._class_of(node).same_nodes}
+        mine = {node for node, _ in shares} & devices
+        for job in self.in_state("running"):
+            theirs = set(job.nodes) & devices
+            if not job.on_disk and mine & theirs and mine != theirs:
+                return False
         return self._has_counted(spec, shares)
 
     def _has_counted(self, spec: JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
@@ -463,15 +470,14 @@ class LiteralBooks(Generic[AnyJob]):
         mine = {name for name, _ in spec.resources}
         for node, _ in shares:
             theirs = {name for job in running if node in job.nodes for name, _ in job.spec.resources}
-            for one, other in self._apart_on(node):
+            for one, other in self._class_of(node).apart:
                 if (one in mine and other in theirs) or (other in mine and one in theirs):
                     return False
         return True
 
-    def _apart_on(self, node: int) -> tuple[tuple[str, str], ...]:
-        """Return what no two jobs of a node may take."""
-        each = [item for item in self.machine.classes for _ in range(item.nodes)]
-        return each[node].apart
+    def _class_of(self, node: int) -> NodeClass:
+        """Return the class of a node."""
+        return [item for item in self.machine.classes for _ in range(item.nodes)][node]
 
     def _change_slot(self, action: ChangeSlot) -> str | None:
         job = self.jobs.get(action.job_id)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.prepare import Prepared
@@ -145,6 +146,9 @@ def _check_capacity(nodes: Sequence[NodeClass], there: Sequence[Ran]) -> None:
     for node in threads:
         for one, other in nodes[node].apart:
             assert not (amounts[node, one] and amounts[node, other]), f"{one} and {other} are taken of node {node}"
+    devices = {node for node, item in enumerate(nodes) if item.same_nodes and item.threads > 1}
+    for mine, its in combinations([stay.nodes & devices for stay in there], 2):
+        assert mine == its or not mine & its, f"two jobs share a part of their nodes: {sorted(mine)}, {sorted(its)}"
     for (node, name), taken in amounts.items():
         most = dict(nodes[node].resources).get(name, 0)
         assert taken <= most, f"{taken} {name} of node {node} are taken, it has {most}"

@@ -73,7 +73,7 @@ def rule_of(choice: PolicyChoice, prepared: Prepared) -> Rule | None:
     if any(item.resources for item in nodes) or not jobs.usual(OF_LOGS):
         return None
     if rule.shape == "threads":
-        return rule if all(item.threads < DEEP for item in nodes) else None
+        return rule if all(item.threads < DEEP and not item.same_nodes for item in nodes) else None
     # A job that second threads alone would hold: the scheduler refuses it, in its turn.
     between = (jobs.processes.array > cores_of(nodes)) & (jobs.processes.array <= threads_of(prepared))
     return rule if len(nodes) == 1 and not between.any() else None

@@ -65,8 +65,8 @@ def prepare(scenario: Scenario) -> Prepared:
     check_rules(scenario)
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
-    (nodes, licences, power, described), workload = _nodes_and_workload(scenario)
-    nodes, apart = _with_apart(scenario, hardware, nodes)
+    (nodes, names, licences, power, described), workload = _nodes_and_workload(scenario)
+    nodes, apart = _of_table(scenario, hardware, nodes, names)
     check_span(columns_of(workload.jobs))
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
@@ -106,24 +106,23 @@ def prepare(scenario: Scenario) -> Prepared:
     )
 
 
-def _with_apart(
-    scenario: Scenario, hardware: Hardware, nodes: tuple[NodeClass, ...]
-) -> tuple[tuple[NodeClass, ...], frozenset[str]]:
-    """Return the nodes, and the applications some of which are never on a node together, by the table of the truth."""
-    if hardware.pairs is None:
-        return nodes, frozenset()
-    from cosched_emulator.scenario.co_runs import never_together, with_apart  # noqa: PLC0415 - few scenarios have a table
-
-    never = never_together(scenario)
-    return with_apart(nodes, never) if never else nodes, frozenset([name for pair in never for name in pair])
-
-
 def _without_ratios(hardware: Hardware, workload: Workload) -> str | None:
     if hardware.pairs is None:
         return None
     from cosched_emulator.scenario.co_runs import jobs_without_ratios  # noqa: PLC0415 - few scenarios have a table
 
     return jobs_without_ratios(hardware.pairs, workload)
+
+
+def _of_table(
+    scenario: Scenario, hardware: Hardware, nodes: tuple[NodeClass, ...], names: tuple[str, ...]
+) -> tuple[tuple[NodeClass, ...], frozenset[str]]:
+    """Return the nodes with what the true table of co-runs says of them, and the applications some of which are never together."""
+    if hardware.pairs is None:
+        return nodes, frozenset()
+    from cosched_emulator.scenario.co_runs import on_nodes  # noqa: PLC0415 - few scenarios have a table
+
+    return on_nodes(scenario, nodes, names)
 
 
 def _difficult(scenario: Scenario, workload: Workload) -> tuple[Lags | None, OwnPlan | None, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias, cast
 
@@ -26,7 +27,10 @@ def co_run_table(file: str, path: str) -> CoRunTable:
     if not file:
         raise ConfigurationError(path, "a CSV file", "''")
     try:
-        return replace(read_table(file), evidence={})
+        table = read_table(file, typed=True)
+        return replace(
+            table, evidence={}, types={kind: replace(each, evidence={}) for kind, each in table.types.items()}
+        )
     except TableError as error:
         raise InputError(error.file, error.expected, error.got, error.line, error.field) from error
 
@@ -49,8 +53,17 @@ def believed_pairs(scenario: Scenario, truth: MeasuredRatios | None) -> Measured
         return truth
     else:
         table = _true_table(scenario)
-    noisy = _with_noise(table, belief.pair_noise, scenario.seed)
-    return _ratios(_with_gaps(noisy, belief.pair_missing, scenario.seed), "belief.pair_missing", belief.pair_method)
+
+    def believed(each: CoRunTable) -> CoRunTable:
+        return _with_gaps(_with_noise(each, belief.pair_noise, scenario.seed), belief.pair_missing, scenario.seed)
+
+    return _ratios(_of_each_type(table, believed), "belief.pair_missing", belief.pair_method)
+
+
+def _of_each_type(table: CoRunTable, change: Callable[[CoRunTable], CoRunTable]) -> CoRunTable:
+    if not table.types:
+        return change(table)
+    return replace(table, types={kind: change(each) for kind, each in table.types.items()})
 
 
 # So many jobs of an application can be on a node at a time, which can be on one at all.
@@ -58,21 +71,35 @@ _ANY_NUMBER: Final = 1 << 20
 Pairs: TypeAlias = frozenset[tuple[str, str]]
 
 
-def never_together(scenario: Scenario) -> Pairs:
-    """Return the pairs of applications that cannot be together: a fact of the site, whatever its scheduler believes."""
-    return frozenset([(min(pair), max(pair)) for pair in _true_table(scenario).never])
+def on_nodes(
+    scenario: Scenario, nodes: Sequence[NodeClass], names: Sequence[str]
+) -> tuple[tuple[NodeClass, ...], frozenset[str]]:
+    """Return the nodes with their types, where the true table has some, and with who is never together on them; and all of these.
+
+    Who is never together is a fact of the site, whatever its scheduler believes. ``names`` are those of the classes of nodes.
+    Raises ConfigurationError for nodes of another type than the table's.
+    """
+    tables = _true_table(scenario).by_type
+    for name in names if "" not in tables else ():
+        if name not in tables:
+            expected = f"nodes of the types in its column 'type': {', '.join(tables)}"
+            raise ConfigurationError("truth.pairs", expected, f"nodes with the name {name!r} (name in [[nodes]])")
+    never = {kind: frozenset([(min(pair), max(pair)) for pair in table.never]) for kind, table in tables.items()}
+    apart = frozenset([name for pairs in never.values() for pair in pairs for name in pair])
+    found = []
+    for item, name in zip(nodes, names, strict=True):
+        kind = "" if "" in tables else name
+        found.append(
+            _with_apart(item._replace(type=kind), never[kind], sorted(apart)) if apart else item._replace(type=kind)
+        )
+    return tuple(found), apart
 
 
-def with_apart(nodes: tuple[NodeClass, ...], never: Pairs) -> tuple[NodeClass, ...]:
-    """Return the nodes with a mark for the jobs of each application of these pairs, and the marks that are never together."""
-    marks = tuple(
-        [
-            (MARK + name, 1 if (name, name) in never else _ANY_NUMBER)
-            for name in sorted({name for pair in never for name in pair})
-        ]
-    )
+def _with_apart(item: NodeClass, never: Pairs, names: Sequence[str]) -> NodeClass:
+    """Return nodes with a mark for the jobs of each of these applications, and the marks that are never together."""
+    marks = tuple([(MARK + name, 1 if (name, name) in never else _ANY_NUMBER) for name in names])
     apart = tuple([(MARK + one, MARK + other) for one, other in sorted(never) if one != other])
-    return tuple([item._replace(resources=(*item.resources, *marks), apart=apart) for item in nodes])
+    return item._replace(resources=(*item.resources, *marks), apart=apart)
 
 
 def jobs_without_ratios(truth: MeasuredRatios, workload: Workload) -> str | None:
@@ -94,12 +121,12 @@ def _true_table(scenario: Scenario) -> CoRunTable:
 
 
 def _ratios(table: CoRunTable, path: str, method: str = METHODS[0]) -> MeasuredRatios:
-    if not table.ratios:
+    if not (table.ratios or table.types):
         return MeasuredRatios()
     from cosched_hwmodel.measured.calibration import completed  # noqa: PLC0415 - few scenarios have a table
 
     try:
-        return MeasuredRatios.of_table(completed(table, cast("Method", method)))
+        return MeasuredRatios.of_table(_of_each_type(table, lambda each: completed(each, cast("Method", method))))
     except HardwareModelError as error:
         raise ConfigurationError(path, "a possible table of co-runs", str(error)) from error
 

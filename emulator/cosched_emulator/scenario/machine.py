@@ -26,7 +26,7 @@ from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import Amounts, CacheLevel, NodeClass, NodeHardware
 
 DEFAULT_NODES: Final = offered.NODES
-_OF_SHAPE: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb", *WATTS)
+_OF_SHAPE: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb", "same_nodes", *WATTS)
 _Classes: TypeAlias = tuple[tuple[int, NodeShape], ...]  # number of nodes, and what they are like
 
 
@@ -34,6 +34,7 @@ class BuiltMachine(NamedTuple):
     """The nodes of a run."""
 
     nodes: tuple[NodeClass, ...]
+    names: tuple[str, ...]  # of each class
     licences: Amounts  # of the whole machine
     power: tuple[NodePower, ...] | None  # of each class; None: watts are not known, and no energy is computed
     described: ClusterSection  # the section, with the limits and watts that its file gives, for warnings about them
@@ -63,7 +64,8 @@ def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> B
     if threads > MAX_THREADS:
         raise ConfigurationError("cluster", f"at most {MAX_THREADS} hardware threads a node", str(threads))
     power = tuple([shape.power for _, shape in classes if shape.power is not None])
-    return BuiltMachine(tuple([_node_class(*item) for item in classes]), licences, power or None, described)
+    names = tuple([shape.name for _, shape in classes])
+    return BuiltMachine(tuple([_node_class(*item) for item in classes]), names, licences, power or None, described)
 
 
 def cores_of(classes: Iterable[NodeClass]) -> int:

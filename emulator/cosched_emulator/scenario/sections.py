@@ -114,6 +114,12 @@ class ClusterSection:
         "`resources` say ([annotations](../scenarios.md#characteristics-of-jobs))",
     ] = None
     licences: Annotated[Late[str | None], "what can be counted in the whole machine, likewise"] = None
+    same_nodes: Annotated[
+        Late[bool | None],
+        needs.SHARED_NODES,
+        "whether a node is one device, such as a GPU: of two jobs on it both have the same nodes, so that a job of several "
+        "shares all of them or none ([GPUs](../scenarios.md#gpus))",
+    ] = None
     idle_w: Annotated[
         Late[Watts | None],
         "likewise: watts of a node, all its cores idle. No preset has any; with watts, a run reports its energy",

@@ -28,7 +28,15 @@ class HardwareFacts(Protocol):
 
 
 class NodeFacts(Protocol):
-    """A kind of node, without its name and its watts."""
+    """A kind of node, without its watts."""
+
+    @property
+    def type(self) -> str:
+        """Return the type of the node where contention depends on it, such as that of a GPU; else an empty text."""
+
+    @property
+    def same_nodes(self) -> bool:
+        """Tell whether two jobs on one of these nodes have the same ones: it is one device."""
 
     @property
     def sockets(self) -> int:
@@ -64,10 +72,10 @@ class NodeFacts(Protocol):
 
 
 def shape_of(item: NodeFacts) -> NodeShape:
-    """Return the shape of a kind of node, without name and watts; raises TopologyError for caches that cannot be."""
+    """Return the shape of a kind of node, its type as the name, without watts; raises TopologyError for caches that cannot be."""
     hardware = item.hardware
     return NodeShape(
-        "",
+        item.type,
         item.sockets,
         item.cores_per_socket,
         max(1, item.memory_mb),
@@ -79,4 +87,5 @@ def shape_of(item: NodeFacts) -> NodeShape:
         0,
         0 if hardware is None else hardware.integer_slots_ppm,
         0 if hardware is None else hardware.floating_slots_ppm,
+        same_nodes=item.same_nodes,
     )

@@ -7,7 +7,8 @@ of the cores of twice the nodes, with the partner on the other half. *Spread*: t
 - Matrix form: the first column names the application, the header the partners; an empty cell was not measured.
 - ``never`` in place of a ratio: the two cannot be together, as by their memory, in whatever order. It is a fact, not a gap.
 
-The long form may say what a learned ratio rests on: ``number`` of runs, ``low`` and ``high`` end of its interval of 95 % (empty: open).
+The long form may have a column ``type``, of the nodes on which a pair was measured, such as that of a GPU: a table for each type.
+It may say what a learned ratio rests on: ``number`` of runs, ``low`` and ``high`` end of its interval of 95 % (empty: open).
 Both forms may have the columns ``procs`` (processes), ``compact_s`` (run time, seconds) and ``spread`` (ratio) of the
 application in the row. Lines that begin with ``#`` are comments.
 """
@@ -35,6 +36,7 @@ LEAST_RATIO: Final = 0.01
 MOST_RATIO: Final = 1_000.0
 PAIR: Final = ("row", "column")
 VALUES: Final = ("ratio", "speedup")  # of a pair: one of them
+TYPE: Final = "type"  # of the nodes of a pair, optional
 NEVER: Final = "never"  # in its place: the pair cannot be together
 FACTS: Final = ("procs", "compact_s", "spread")  # of the application in the row, each of them optional
 EVIDENCE: Final = ("number", "low", "high")  # of a pair that was learned
@@ -74,6 +76,14 @@ class CoRunTable:
     never: frozenset[tuple[str, str]] = (
         frozenset()
     )  # pairs that cannot be together, as the file names them; they have no ratio
+    types: Mapping[str, CoRunTable] = field(
+        default_factory=dict
+    )  # by type of nodes, of a file of several: it has no other ratios
+
+    @property
+    def by_type(self) -> Mapping[str, CoRunTable]:
+        """Return the tables by type of nodes; of a file without types the table itself, under an empty text."""
+        return self.types or {"": self}
 
     def apart(self, one: str, other: str) -> bool:
         """Return whether two applications cannot be together."""
@@ -90,8 +100,8 @@ class CoRunTable:
         return {pair: ratio for pair, ratio in certain.items() if ratio is not None}
 
 
-def read_table(file: str | Path) -> CoRunTable:
-    """Read a table in CSV, in either form. Raises TableError with file, line and field."""
+def read_table(file: str | Path, *, typed: bool = False) -> CoRunTable:
+    """Read a table in CSV, in either form. Raises TableError with file, line and field; also for types unless it may be ``typed``."""
     name = str(file)
     try:
         if not stat.S_ISREG(Path(name).stat().st_mode):  # a pipe would be waited for
@@ -108,12 +118,33 @@ def read_table(file: str | Path) -> CoRunTable:
     _check_header(name, line, header)
     cells = [_Row(name, line, dict(zip(header, values, strict=True))) for line, values in _complete(name, header, rows)]
     long = all(column in header for column in PAIR)
-    reading = _Reading(name)
+    if TYPE in header and long and not typed:
+        raise TableError(name, "one table, without a column 'type'", ", ".join(header), line)
+    readings: dict[str, _Reading] = {}
     for row in cells:
+        reading = readings.setdefault(_type(row) if long and TYPE in header else "", _Reading(name))
         (_read_pair if long else _read_matrix_row)(reading, row, header)
-    if not reading.ratios:
-        raise TableError(name, "at least one measured pair", "none")
-    return reading.table()
+    tables = {kind: reading.table() for kind, reading in readings.items()}
+    if not tables or not all(table.ratios for table in tables.values()):
+        raise TableError(name, "at least one measured pair" + " of each type" * bool(readings.keys() - {""}), "none")
+    return tables[""] if "" in tables else _joined(tables)
+
+
+def _joined(tables: Mapping[str, CoRunTable]) -> CoRunTable:
+    """Return tables by type as one, with what they tell of applications."""
+    names = tuple(dict.fromkeys([name for table in tables.values() for name in table.applications]))
+    facts: list[dict[str, float]] = [{}, {}]
+    for table in reversed([*tables.values()]):  # the first one that tells a fact counts
+        facts[0].update(table.processes)
+        facts[1].update(table.compact_s)
+    processes = {name: int(value) for name, value in facts[0].items()}
+    return CoRunTable(names, {}, {}, processes, facts[1], types=tables)
+
+
+def _type(row: _Row) -> str:
+    if not row.cells[TYPE]:
+        raise row.error(TYPE, "the type of the nodes")
+    return row.cells[TYPE]
 
 
 class _Row(NamedTuple):
@@ -232,7 +263,7 @@ def _check_header(file: str, line: int, header: Sequence[str]) -> None:
             raise TableError(file, f"a column {name!r} beside {there[0]!r}", ", ".join(header), line)
     if sum(name in header for name in VALUES) != 1:
         raise TableError(file, "one of the columns 'ratio' and 'speedup'", ", ".join(header), line)
-    known = (*PAIR, *VALUES, *FACTS, *EVIDENCE)
+    known = (*PAIR, *VALUES, *FACTS, *EVIDENCE, TYPE)
     for name in header:
         if name not in known:
             raise TableError(file, f"a known column ({suggestion(name, known)})", repr(name), line)

@@ -15,6 +15,7 @@ from cosched_plugin.common.threads import (
     layers_of,
     minus,
     nodes_in,
+    nodes_of,
     none_of,
     on_nodes,
     size,
@@ -197,6 +198,7 @@ class Machine:
         "memory_mb",
         "nodes",
         "resources",
+        "same_nodes",
         "second_threads",
         "swap_mb",
         "threads",
@@ -209,6 +211,7 @@ class Machine:
         # the most threads that a node has: the length of `Layers`
         self.depth = max((node_class.threads for node_class in classes), default=1)
         exists, firsts, seconds = ([0] * self.depth for _ in range(3))
+        same = 0
         self.threads_of: list[int] = []  # hardware threads of each node
         self.memory_mb: list[int] = []  # of each node
         self.swap_mb: list[int] = []  # of each node: disk space for the memory of jobs that are suspended to disk
@@ -217,6 +220,7 @@ class Machine:
         first = 0
         for node_class in classes:
             mask = ((1 << node_class.nodes) - 1) << first
+            same |= mask * (node_class.same_nodes and node_class.threads > 1)
             cores = node_class.cores
             for layer in range(node_class.threads):
                 exists[layer] |= mask
@@ -230,6 +234,7 @@ class Machine:
             capacity = (node_class.memory_bandwidth_mbs, node_class.network_mbs, node_class.disk_mbs)
             self.capacity_of += [capacity] * node_class.nodes
             first += node_class.nodes
+        self.same_nodes = NodeSet(same)  # those of which two jobs have the same ones, or none in common
         self.exists: Layers = kept(exists, self.nodes)  # all threads
         self.first_threads: Layers = kept(firsts, self.nodes)  # the first thread of every core
         self.second_threads: Layers = kept(seconds, self.nodes)  # the second thread of every core that has two
@@ -257,6 +262,15 @@ class Machine:
         if found is None:
             found = self._eligible[ranges] = NodeSet(nodes_in(ranges) & ((1 << self.nodes) - 1))
         return found
+
+    def shares_sets(self, job: JobSpec) -> bool:
+        """Tell whether a job may have nodes that jobs share all or none of."""
+        return bool(self.same_nodes and self.eligible(job) & self.same_nodes)
+
+    def may_meet(self, nodes: int, others: int) -> bool:
+        """Tell whether one job may have some nodes and another one others: they have no node in common there, or all."""
+        mine, its = nodes & self.same_nodes, others & self.same_nodes
+        return not mine & its or mine == its
 
     def most_processes(self, job: JobSpec) -> int:
         """Return how many processes of a job like this one the empty machine holds."""
@@ -327,7 +341,7 @@ _ONE: Final = 1  # by identity: True and 1.0 are equal to it
 class ThreadPool:
     """Free threads, memory and swap space of a machine, as jobs take and release them."""
 
-    __slots__ = ("_everything", "counted", "counts", "free", "free_memory_mb", "free_swap_mb", "machine", "up")
+    __slots__ = ("_everything", "counted", "counts", "free", "free_memory_mb", "free_swap_mb", "machine", "sets", "up")
 
     def __init__(self, machine: Machine, down: Iterable[int] = ()) -> None:
         self.machine = machine
@@ -338,6 +352,8 @@ class ThreadPool:
         self.free_swap_mb = list(machine.swap_mb)
         self.counts = Counts(machine)
         self.counted = bool(machine.resources or machine.licences)  # whether there is anything to count
+        # By a set of nodes that jobs share all or none of: how many jobs have it. All are equal or have no node in common.
+        self.sets: dict[int, int] = {}
         for node in down:
             self.fail_node(node)
 
@@ -347,6 +363,7 @@ class ThreadPool:
         self.free_memory_mb = list(self.machine.memory_mb)
         self.free_swap_mb = list(self.machine.swap_mb)
         self.counts = Counts(self.machine)
+        self.sets.clear()
 
     @property
     def all_up(self) -> bool:
@@ -400,7 +417,26 @@ class ThreadPool:
             reason = _layout_refusal(runs)
             if reason is not None:
                 return reason
+        if machine.same_nodes and (reason := self._sharing_refusal(named & machine.same_nodes)) is not None:
+            return reason
         return layers if plain else self._shape_refusal(job, runs) or self._choice_refusal(job, runs, named) or layers
+
+    def _sharing_refusal(self, named: int) -> str | None:
+        """Return why a job cannot have these of the nodes that jobs share all or none of, or None."""
+        for there in self.sets if named not in self.sets else ():
+            if named & there:
+                node = (named & there & -(named & there)).bit_length() - 1
+                return f"node {node} has a job with other nodes than these, and jobs share all such nodes or none"
+        return None
+
+    def _hold(self, runs: Sequence[Run], change: int) -> None:
+        """Count a job more (1) or less (-1) on its nodes of that kind."""
+        mine = nodes_of(runs) & self.machine.same_nodes
+        left = self.sets.get(mine, 0) + change
+        if mine and left:
+            self.sets[mine] = left
+        else:
+            self.sets.pop(mine, None)
 
     def _shape_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
         machine = self.machine
@@ -427,6 +463,8 @@ class ThreadPool:
 
     def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Give these threads to ``job``; they must be free."""
+        if self.machine.same_nodes:
+            self._hold(runs, 1)
         if self.counted and (job.resources or job.licences):
             self.counts.count(job, runs, -1)
         free = self.free
@@ -442,6 +480,8 @@ class ThreadPool:
 
     def give_back(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
+        if self.machine.same_nodes:
+            self._hold(runs, -1)
         if self.counted and (job.resources or job.licences):
             self.counts.count(job, runs, 1)
         up = self.up
@@ -470,7 +510,8 @@ class ThreadPool:
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_memory_mb[node]:
                 return f"node {node} has {self.free_memory_mb[node]} MiB free, {processes * job.memory_mb} wanted"
-        return self.counts.refusal(job, runs) if job.resources or job.licences else None
+        reason = self._sharing_refusal(nodes_of(runs) & self.machine.same_nodes) if self.machine.same_nodes else None
+        return reason or (self.counts.refusal(job, runs) if job.resources or job.licences else None)
 
     def to_disk(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Take these threads back from ``job``, whose memory goes to disk."""

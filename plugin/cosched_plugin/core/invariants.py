@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from itertools import combinations
 
 from cosched_plugin.common.allocation import Counts
 from cosched_plugin.common.slots import pairing_refusal
@@ -13,6 +15,7 @@ from cosched_plugin.common.threads import (
     each_node,
     layers_of,
     minus,
+    nodes_of,
     none_of,
     on_nodes,
     union,
@@ -52,6 +55,7 @@ def check_invariants(state: State) -> None:
     for running in state.running.values():
         if not running.on_disk and state.pool.counted:
             counts.count(running.job, running.runs, -1)
+    _check_sets(state)
     _hold(counts.resources == state.pool.counts.resources, "free resources differ from what running jobs leave")
     _hold(counts.licences == state.pool.counts.licences, "free licences differ from what running jobs leave")
     _hold(min(memory, default=0) >= 0, "memory is over-committed")
@@ -70,6 +74,14 @@ def check_invariants(state: State) -> None:
     if state.residents is not None:  # then `node_table` has been asked for
         anew = Residents(state.model, machine, state.running.values())
         _hold(state.node_table().same_as(anew.table()), "the node table differs from running jobs")
+
+
+def _check_sets(state: State) -> None:
+    """Check the nodes that jobs share all or none of."""
+    there = [running for running in state.running.values() if not (running.on_disk or running.slot)]
+    sets = Counter([mine for running in there if (mine := nodes_of(running.runs) & state.machine.same_nodes)])
+    _hold(sets == state.pool.sets, "sets of nodes that jobs share differ from those of running jobs")
+    _hold(not any(one & other for one, other in combinations(sets, 2)), "two jobs share a part of their nodes")
 
 
 def _check_slots(state: State, taken: Mapping[int, Layers]) -> None:

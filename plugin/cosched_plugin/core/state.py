@@ -19,6 +19,7 @@ from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine
+from cosched_plugin.core.devices import on_machine, with_same_nodes
 from cosched_plugin.core.work import Work
 from cosched_plugin.ledger.ledger import Ledger, Queue
 from cosched_plugin.ledger.running import Running
@@ -218,7 +219,18 @@ def _job_id(neighbour: Neighbour) -> int:
 class State(Ledger):
     """The mutable state behind one scheduler core."""
 
-    __slots__ = ("_described", "_neighbours", "_table", "belief", "features", "given_pairs", "model", "pairs", "work")
+    __slots__ = (
+        "_described",
+        "_neighbours",
+        "_table",
+        "belief",
+        "believed",
+        "features",
+        "given_pairs",
+        "model",
+        "pairs",
+        "work",
+    )
 
     def __init__(self, welcome: Welcome, models: Mapping[str, PairFactory] = BUILT_IN) -> None:
         """``models`` are the contention models that the manager's site may believe in, by name."""
@@ -226,9 +238,11 @@ class State(Ledger):
         self.features = frozenset(welcome.features)
         self.belief = welcome.belief
         self.model = believed_model(welcome.belief)
-        self.given_pairs = believed_pairs(welcome.belief, models, welcome.nodes)
-        # Where the believed penalties of a node's jobs do not follow from summed demand.
-        self.pairs = self.given_pairs
+        self.given_pairs = on_machine(believed_pairs(welcome.belief, models, welcome.nodes), self.machine)
+        # Where the believed penalties of a node's jobs do not follow from summed demand: what is believed, and the same of those jobs
+        # alone that may be together here, which policies ask.
+        self.believed = self.given_pairs
+        self.pairs = with_same_nodes(self.believed, self.machine)
         self.work = Work()
         self._table: Residents | None = None  # made by the first call of `node_table`
         self._neighbours: Neighbours | None = None
@@ -236,7 +250,8 @@ class State(Ledger):
 
     def believe(self, pairs: PairModel | None) -> None:
         """Replace the model of pairs that policies ask; whatever they have kept by the model before is out of date."""
-        self.pairs = pairs
+        self.believed = pairs
+        self.pairs = with_same_nodes(pairs, self.machine)
         self.interventions += 1
         self.version += 1
 
@@ -253,7 +268,7 @@ class State(Ledger):
         """Return the running jobs on each node, as the believed model of a node's jobs sees them; None where demand alone counts."""
         if self._described != self.interventions:  # a model may read a job's name, or its user
             self._described = self.interventions
-            contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))
+            contention = believed_contention(self.believed, KnownJobs(self.queue, self.running))
             self._neighbours = None if contention is None else Neighbours(contention, self.machine)
         if self._neighbours is not None:
             self._neighbours.renew(self.version, self.running.values())

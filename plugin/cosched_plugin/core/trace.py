@@ -118,7 +118,7 @@ class Trace:
 
     def _corrected(self, job: m.JobSpec) -> list[TraceRecord]:
         """Return what is believed of a job by each neighbour of which the site says something else, or nothing."""
-        state, model = self._state, self._state.pairs
+        state, model = self._state, self._state.believed
         if model is None or model is state.given_pairs:
             return []
         nodes_by_job = state.nodes_by_job()

@@ -433,7 +433,8 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
         )
     )
     # Not `View.open_on`, which opens all threads of whole nodes to an exclusive job: these nodes have a host.
-    return first_fit(guest, open_, view.machine, memory, view.open_nodes(both))
+    its = first_fit(guest, open_, view.machine, memory, view.open_nodes(both))
+    return None if its is None or not view.machine.may_meet(nodes_of(its), nodes_of(runs)) else its
 
 
 def slowed(alone: Offer, span_us: int) -> Offer:

@@ -67,7 +67,10 @@ class Part(Protocol):
 
     @property
     def ignores(self) -> Needs:
-        """Return what it does not honour of `eligible nodes`, `countable resources` and `filled layouts`; a site is declined for it."""
+        """Return what it does not honour of `eligible nodes`, `countable resources`, `filled layouts` and `same nodes`.
+
+        A site is declined for it.
+        """
         return NONE
 
     @property

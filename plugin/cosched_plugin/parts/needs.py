@@ -12,7 +12,8 @@ Needs: TypeAlias = frozenset[str]
 NONE: Final[Needs] = frozenset()
 # What a job, or its manager, may ask for and a part may ignore; a policy with such a part declines the site.
 FILLED_LAYOUTS: Final = "filled layouts"
-EVERYTHING: Final[Needs] = frozenset({ELIGIBLE_NODES, COUNTABLE, FILLED_LAYOUTS})
+SAME_NODES: Final = "same nodes"
+EVERYTHING: Final[Needs] = frozenset({ELIGIBLE_NODES, COUNTABLE, FILLED_LAYOUTS, SAME_NODES})
 
 WHOLE_NODES: Final = "whole nodes"
 COMPANY: Final = "company"

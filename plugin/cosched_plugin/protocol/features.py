@@ -86,6 +86,9 @@ def lacking(features: Sequence[str], required: Sequence[str], inventory: m.Welco
     if m.APART not in features and any(item.apart for item in inventory.nodes):
         text = f"expected the feature {m.APART}: some jobs are never beside each other here"
         return RemoteProtocolError("unsupported", "features", text)
+    if m.DEVICES not in features and any(item.same_nodes for item in inventory.nodes):
+        text = f"expected the feature {m.DEVICES}: jobs share all of some nodes or none here"
+        return RemoteProtocolError("unsupported", "features", text)
     if m.CAPABILITIES not in features and inventory.capabilities != m.Capabilities():
         text = f"expected the feature {m.CAPABILITIES}: this manager cannot do all that the protocol says"
         return RemoteProtocolError("unsupported", "features", text)

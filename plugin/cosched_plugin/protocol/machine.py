@@ -5,7 +5,7 @@ Part of `messages`, which re-exports it.
 
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
-from cosched_plugin.protocol.fields import Feature, Form, Items, NodeCount, Positive, SlotNumber, ThreadCount
+from cosched_plugin.protocol.fields import Feature, Form, Items, Name, NodeCount, Positive, SlotNumber, ThreadCount
 
 # The vocabulary of nodes: a class of equal nodes, and what the composite model needs of it and of a job.
 #
@@ -16,6 +16,7 @@ PROFILE: Final = "profile"  # the feature: what a job's processes ask of them
 # The feature: `resources` of a job and of a node class; `licences` of a job and of the welcome
 RESOURCES: Final = "resources"
 APART: Final = "apart"  # the feature: that field of a node class
+DEVICES: Final = "devices"  # the feature: `type` and `same_nodes` of a node class
 
 
 # Countable resources: a name and a number of each, which jobs take and give back.
@@ -57,6 +58,9 @@ class NodeClass(NamedTuple):
     resources: Annotated[Amounts, Feature((RESOURCES,))] = ()  # countable resources of each node, by name
     # pairs of names of these: no node has a job that takes the one and another that takes the other
     apart: Annotated[tuple[tuple[str, str], ...], Feature((APART,))] = ()
+    type: Annotated[Name, Feature((DEVICES,))] = ""  # of the nodes, by which a belief may tell them apart
+    # whether jobs share all of these nodes that they have, or none: two jobs on one of them have the same ones, as jobs of several GPUs
+    same_nodes: Annotated[bool, Feature((DEVICES,))] = False
 
     @property
     def cores(self) -> int:

@@ -22,6 +22,7 @@ from cosched_plugin.protocol.fields import (
 from cosched_plugin.protocol.machine import ANY_LAYOUT as ANY_LAYOUT
 from cosched_plugin.protocol.machine import APART as APART
 from cosched_plugin.protocol.machine import CAPABILITIES as CAPABILITIES
+from cosched_plugin.protocol.machine import DEVICES as DEVICES
 from cosched_plugin.protocol.machine import FILLED as FILLED
 from cosched_plugin.protocol.machine import HARDWARE as HARDWARE
 from cosched_plugin.protocol.machine import LAYOUTS as LAYOUTS
@@ -101,7 +102,7 @@ KILL: Final = "kill"  # `kill_job`; `leaving` of a running job
 SUBMIT: Final = "submit"  # `submit_job`
 FEATURES = (
     "notes", "groups", "wakes", "revise", "suspend", "disk", SLOTS, HARDWARE, PROFILE, STARTED, MODIFIED, SUSPENDED, UNKNOWN_ENDS,
-    RESYNC, PRIORITY, ELIGIBLE, RESOURCES, CAPABILITIES, REQUEUE, KILL, SUBMIT, APART,
+    RESYNC, PRIORITY, ELIGIBLE, RESOURCES, CAPABILITIES, REQUEUE, KILL, SUBMIT, APART, DEVICES,
 )  # fmt: skip
 
 # Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused; UNKNOWN for a job that is gone,

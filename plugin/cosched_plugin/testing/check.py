@@ -247,9 +247,10 @@ class _Trial:
         self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
         self._hardware = Random(f"{seed}/{run}/hardware")  # draws about measured hardware
         self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
-        # Draws about what jobs ask for, and what the manager lacks; about jobs never together; about jobs on wide nodes.
-        self._less = Random(f"{seed}/{run}/less") if kind.wishes else None
-        self._sides = Random(f"{seed}/{run}/sides") if kind.wishes else None
+        # Draws about what jobs ask for, and what the manager lacks; about jobs never together.
+        self._less, self._sides = [
+            Random(f"{seed}/{run}/{name}") if kind.wishes else None for name in ("less", "sides")
+        ]
         # Draws about reservations, and about refusals of other actions than starts.
         self._reserving = Random(f"{seed}/{run}/reservations") if kind.reserves else None
         self.wishes, self.eased = kind.wishes, False  # whether jobs asked for more, and had to ask for less than that
@@ -266,19 +267,18 @@ class _Trial:
             sharing=self._sharing if kind.slots else None,
             less=self._less,
             sides=self._sides,
+            devices=Random(f"{seed}/{run}/devices") if kind.wishes and not (kind.slots or kind.threads) else None,
             lacks=kind.lacks,
             threads=kind.threads,
         )
-        self.decisions = self.events = 0
+        self.decisions, self.events, self._events = 0, 0, list[m.Event]()
         self.notes_grow = False  # notes about the cluster, in the second half of the run
         self._sizes: dict[str, int] = {}  # of these notes, at half of the run
         self._most_batches = _MOST_LONG_BATCHES if self._measured or kind.slots else _MOST_BATCHES
         busy = run % 4 != 1
         self._weights = _BUSY if busy else _CALM
         self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
-        # Share of jobs with constraints on their nodes.
-        self._shapes = self._random.choice((0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0))
-        self._events: list[m.Event] = []
+        self._shapes = self._random.choice((0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0))  # of jobs
 
     def go(self) -> None:
         """Do the whole run."""

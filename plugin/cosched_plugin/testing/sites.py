@@ -123,6 +123,14 @@ def with_sides(random: Random, nodes: tuple[m.NodeClass, ...]) -> tuple[m.NodeCl
     )
 
 
+def with_devices(random: Random, nodes: tuple[m.NodeClass, ...]) -> tuple[m.NodeClass, ...]:
+    """Draw whether nodes are devices of two hardware threads each, which jobs share all or none of."""
+    if random.random() < 0.7:
+        return nodes
+    of_one = with_one_core(nodes)
+    return tuple(item._replace(threads_per_core=2, same_nodes=random.random() < 0.8) for item in of_one)
+
+
 def maybe_on_a_side(random: Random, machine: Machine, spec: m.JobSpec) -> m.JobSpec:
     """Draw whether a job is of one of the two sides, if the machine has them."""
     if _SIDES[0] not in machine.resources or random.random() < 0.4:
@@ -327,6 +335,7 @@ def draw_site(
     sharing: Random | None,
     less: Random | None = None,
     sides: Random | None = None,
+    devices: Random | None = None,
     lacks: bool = False,
     threads: int | None = None,
 ) -> tuple[Site, int]:
@@ -335,7 +344,7 @@ def draw_site(
     ``more`` has draws that were added later, and ``hardware`` those about measured hardware. If ``measured``, slowdowns of pairs are;
     with ``sharing``, a source of further draws, the machine has slots; with ``models``, the site believes in one of these
     contention models; with ``less``, jobs ask for more than threads, and if it ``lacks`` something, the manager cannot do all; with
-    ``sides``, some jobs may never be together; ``threads``: of the nodes, where not drawn.
+    ``sides``, some jobs may never be together; with ``devices``, nodes may be such; ``threads``: of the nodes, where not drawn.
     """
     pairs = False
     if measured:
@@ -363,4 +372,6 @@ def draw_site(
     nodes = with_amounts(less, nodes)
     if sides is not None:
         nodes = with_sides(sides, nodes)
+    if devices is not None:
+        nodes = with_devices(devices, nodes)
     return Site(nodes, belief, resume_us, quantum_us, draw_licences(less), can, features), tick_us

@@ -292,6 +292,7 @@ SHEETS: dict[str, Sheet] = {
             **{f"{name}_mbs": ({f"{name}_mbs": 90},) for name in ("memory_bandwidth", "network", "disk")},
             "swap_mb": ({"swap_mb": 100},),
             "resources": ({"resources": "gpu:2"},),
+            "same_nodes": ({"same_nodes": True},),
             **{f"{kind}_slots_ppm": ({f"{kind}_slots_ppm": 900_000},) for kind in ("integer", "floating")},
             **{name: (_WATTS, {**_WATTS, name: 70.0}) for name in _WATTS},
             **{

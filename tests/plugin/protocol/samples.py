@@ -30,6 +30,7 @@ WELCOME = m.Welcome(
     (
         m.NodeClass(84, 1, 4, 1, 16_384, 6_000, 256, 100),
         m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100, 32_768, HARDWARE, (("gpu", 2), ("a", 9)), (("gpu", "a"),)),
+        m.NodeClass(8, 1, 1, 2, 16_384, 0, 0, 0, type="v100", same_nodes=True),
     ),
     (3, 4),
     BELIEF,

@@ -299,7 +299,7 @@ def test_versions_and_features_are_those_of_both_ends() -> None:
 START = m.StartJob(1, runs_on((0, 1, 1, 1)), 1, None)
 # Features of what a manager tells; `test_features.py` has all but the first two.
 TOLD = {m.HARDWARE, m.PROFILE, m.STARTED, m.MODIFIED, m.SUSPENDED, m.UNKNOWN_ENDS, m.RESYNC}
-TOLD |= {m.PRIORITY, m.ELIGIBLE, m.RESOURCES, m.CAPABILITIES, m.APART}
+TOLD |= {m.PRIORITY, m.ELIGIBLE, m.RESOURCES, m.CAPABILITIES, m.APART, m.DEVICES}
 OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name, and the features that it needs
     (m.SetNote(None, "k", 1), "set_note", ("notes",)),
     (m.StartTogether((START,)), "start_together", ("groups",)),

@@ -285,10 +285,11 @@ def _description(
 
 
 def _node_class(item: NodeClass) -> dict[str, Any]:
-    """Return a class of nodes as plain values; ``hardware`` and ``apart`` are left out where there is none."""
+    """Return a class of nodes as plain values; what few machines have is left out where there is none of it."""
     values = item._asdict()
-    if not item.apart:
-        del values["apart"]
+    for name in ("apart", "type", "same_nodes"):
+        if not values[name]:
+            del values[name]
     if item.hardware is None:
         del values["hardware"]
     else:

@@ -183,7 +183,7 @@ class View(SlotFacts):
 
     def believe(self, pairs: PairModel | None) -> None:
         """Replace the model that `pairs` returns, before a pass; caches by `version` or `interventions` are begun anew."""
-        if pairs is not self._state.pairs:
+        if pairs is not self._state.believed:
             self._state.believe(pairs)
 
     @property

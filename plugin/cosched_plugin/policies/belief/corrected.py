@@ -13,9 +13,9 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from cosched_plugin import api
-from cosched_plugin.policies.belief.given import FromNote, OnGiven, known_slowdown
 from cosched_plugin.policies.belief.learned import (
     MICRO,
+    FromNote,
     LearnedPairs,
     Memory,
     application,
@@ -220,7 +220,7 @@ def _is_correction(note: api.NoteValue) -> bool:
 # The belief.
 
 
-class CorrectedPairs(OnGiven):
+class CorrectedPairs(api.OnGiven):
     """What the site says, by rule and effects; of a job on trial the lower of this and what the site says."""
 
     __slots__ = ("_effects", "_learned", "_neutral", "_rule", "_trials")
@@ -253,12 +253,12 @@ class CorrectedPairs(OnGiven):
 
     def told(self, job: api.JobFacts, other: api.JobFacts) -> float | None:
         """Return what the site says of a job beside another one; None where it says nothing."""
-        told = known_slowdown(self._given, job, other)
+        told = api.known_slowdown(self._given, job, other)
         return None if told == inf else told
 
     def slowdown(self, job: api.JobFacts, other: api.JobFacts) -> float:
         """Return what the site says, corrected, or else what is learned."""
-        told = known_slowdown(self._given, job, other)
+        told = api.known_slowdown(self._given, job, other)
         if told < inf:
             return self._corrected(told, job, other)
         if self._learned is None or not (self._learned.knows(job) and self._learned.knows(other)):
@@ -277,7 +277,7 @@ class CorrectedPairs(OnGiven):
         threads: tuple[int, int] = (1, 1),
     ) -> float:
         """Return the same on certain hardware threads."""
-        if self._given is None or known_slowdown(self._given, job, other) == inf:
+        if self._given is None or api.known_slowdown(self._given, job, other) == inf:
             return self.slowdown(job, other)
         told = self._given.slowdown_on(job, mask, other, other_mask, kind=kind, threads=threads)
         return self._corrected(told, job, other)
@@ -397,7 +397,7 @@ def correction_of(pairs: Iterable[Pair], given: api.PairModel | None) -> api.Not
     """Return the note of a scheduler that has measured this; a pair counts by its runs, up to the measurements of a cell."""
     correction, learned = Correction(), Memory()
     for pair in pairs:
-        told = known_slowdown(given, pair.job, pair.other)
+        told = api.known_slowdown(given, pair.job, pair.other)
         own, beside, runs = application(pair.job), application(pair.other), min(pair.runs, _WINDOW)
         for _ in range(runs):
             if told < inf:
@@ -416,7 +416,7 @@ def _told_of(
     running: api.Running, other: api.Running, given: api.PairModel | None, view: api.View
 ) -> tuple[float, float]:
     """Return what the site says of a running job where it is: beside another one (inf: nothing), and by itself."""
-    told = known_slowdown(given, running.job, other.job)
+    told = api.known_slowdown(given, running.job, other.job)
     if given is None or told == inf:
         return inf, 1.0
     if given.by_seat:

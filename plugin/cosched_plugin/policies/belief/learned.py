@@ -2,14 +2,49 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from math import exp, log, sqrt
-from typing import ClassVar, Final, NamedTuple, TypeAlias, cast
+from typing import ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from cosched_plugin import api
-from cosched_plugin.policies.belief.given import FromNote
+
+# Beliefs that remember follow from a note.
+
+
+class Comparable(api.PairModel, Protocol):
+    """A model that tells whether another one says the same."""
+
+    @abstractmethod
+    def same_as(self, other: Self) -> bool:
+        """Tell whether both say the same."""
+
+
+_Model = TypeVar("_Model", bound=Comparable)
+
+
+class FromNote(api.Believer, Generic[_Model]):
+    """A belief that follows from its note and from what the site says."""
+
+    _read: api.NoteValue = False  # a cache: a note, and the model in it
+    _model: _Model | None = None
+
+    @abstractmethod
+    def model_in(self, note: api.NoteValue, given: api.PairModel | None) -> _Model:
+        """Return the model that follows from a note."""
+
+    def pairs(self, view: api.View) -> api.PairModel | None:
+        """Return the model that follows from the note."""
+        note = view.note(None, self.note)
+        if self._model is None or note is not self._read:
+            model = self.model_in(note, view.given_pairs)
+            self._read = note
+            if self._model is None or not model.same_as(self._model):
+                self._model = model
+        return self._model
+
 
 # What is remembered of measured slowdowns: sums by pair of applications, and by user of an application.
 #

@@ -15,7 +15,6 @@ from typing import ClassVar, Final, TypeAlias
 import numpy as np
 
 from cosched_plugin import api
-from cosched_plugin.policies.belief.given import OnGiven, known_slowdown
 
 _TURN_US: Final = 60 * api.SECOND_US  # after which other jobs are chosen: the first may find no place
 _MIX: Final = 0x9E3779B97F4A7C15  # splitmix64's: numbers that follow each other are drawn apart
@@ -23,7 +22,7 @@ _WORD: Final = (1 << 64) - 1
 _Pairs: TypeAlias = frozenset[frozenset[int]]
 
 
-class TriedPairs(OnGiven):
+class TriedPairs(api.OnGiven):
     """What the site says; where it says nothing of a pair on trial, that each takes ``assumed`` times as long."""
 
     __slots__ = ("_assumed", "_chosen", "_hosts", "_together")
@@ -57,7 +56,7 @@ class TriedPairs(OnGiven):
 
     def slowdown(self, job: api.JobFacts, other: api.JobFacts) -> float:
         """Return what the site says, or else what is assumed of a pair on trial."""
-        known = known_slowdown(self._given, job, other)
+        known = api.known_slowdown(self._given, job, other)
         return self._assumed if known == inf and self._on_trial(job.id, other.id) else known
 
     def slowdown_on(
@@ -71,7 +70,7 @@ class TriedPairs(OnGiven):
         threads: tuple[int, int] = (1, 1),
     ) -> float:
         """Return the same on certain hardware threads."""
-        if self._given is None or known_slowdown(self._given, job, other) == inf:
+        if self._given is None or api.known_slowdown(self._given, job, other) == inf:
             return self.slowdown(job, other)
         return self._given.slowdown_on(job, mask, other, other_mask, kind=kind, threads=threads)
 
@@ -153,7 +152,7 @@ class Trials(api.Believer):
 
 
 def _is_unknown(model: api.PairModel | None, job: api.JobSpec, other: api.JobSpec) -> bool:
-    return inf in (known_slowdown(model, job, other), known_slowdown(model, other, job))
+    return inf in (api.known_slowdown(model, job, other), api.known_slowdown(model, other, job))
 
 
 def _alone(view: api.View) -> dict[int, api.Running]:

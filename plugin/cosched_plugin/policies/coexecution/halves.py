@@ -225,7 +225,7 @@ class Halves(api.Placement):
 
     needs: ClassVar[api.Needs] = frozenset({api.THREADS})
     provides: ClassVar[api.Needs] = frozenset({api.HALVES})
-    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS})
+    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS, api.SAME_NODES})
     shortens: ClassVar[bool] = True  # a spread job often takes less than its estimate
 
     def __init__(self, *, compact: bool = True, share: bool = True, max_slowdown: float = 1.05) -> None:

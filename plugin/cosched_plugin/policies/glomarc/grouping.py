@@ -53,7 +53,7 @@ class Grouping(api.Matching):
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.FOOTPRINTS, api.PAIR_BELIEF})
     protocol_features: ClassVar[api.Needs] = api.PAIRING
-    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS})
+    ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS, api.SAME_NODES})
 
     def __init__(
         self, *, short_s: float = 600.0, low_load: str = LOW_LOADS[0], space: bool = True, **search: Any

@@ -60,7 +60,11 @@ class Threads(api.Shape):
     provides: ClassVar[api.Needs] = frozenset({api.THREADS})
 
     def shaped(self, view: api.View) -> api.View:
-        """Return the view as it is."""
+        """Return the view as it is; MachineError where jobs share all of some nodes or none: threads are of any nodes."""
+        if view.machine.same_nodes:
+            raise api.MachineError(
+                "shape threads puts a job beside parts of others, and jobs share all of some nodes or none here: use shape nodes"
+            )
         return view
 
 

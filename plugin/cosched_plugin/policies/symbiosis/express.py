@@ -81,6 +81,7 @@ class Express(Guests):
     """
 
     protocol_features = api.PAIRING | {"suspend", "disk"}
+    ignores = frozenset({api.SAME_NODES})
     keeps_suspended = True
 
     def __init__(self, express_s: float, stops: float, **settings: Any) -> None:

@@ -110,7 +110,7 @@ class Guests(api.Matching):
         rows = queue_table(pending, self._slowdowns.table).rows
         slow = self._slowdowns.both(hosts.jobs, rows, model)
         sizes, estimates_us = self._slowdowns.table.sizes_and_estimates_us(rows)
-        free = view.free_threads if self._empty_nodes else 0
+        free = self._free_to(jobs, view)
         known = slow < inf
         places = ((known * hosts.rooms).sum(axis=0) + free >= sizes).nonzero()[0]
         places = places[known[:, places].any(axis=0)]
@@ -119,7 +119,7 @@ class Guests(api.Matching):
         sizes, slow = sizes[places], slow[:, places]
         # Of a model by which two jobs slow each other down by unlike factors, the larger one says too little of what the machine does.
         own, theirs = self._slowdowns.each(hosts.jobs, rows[places], view)
-        gains = self._gains(hosts, free, np.where(slow < inf, own, inf), theirs, sizes)
+        gains = self._gains(hosts, free[places], np.where(slow < inf, own, inf), theirs, sizes)
         enough = (gains >= self._min_gain * sizes) | ((estimates_us[places] <= self._brief_us) & (gains > -inf))
         self._candidates = frozenset([jobs[place].id for place in places[enough].tolist()])
         return self._candidates
@@ -208,7 +208,16 @@ class Guests(api.Matching):
 
     # A pending job beside running ones.
 
-    def _gains(self, hosts: OpenHosts, free: int, own: api.Floats, theirs: api.Floats, sizes: api.Ints) -> api.Floats:
+    def _free_to(self, jobs: Sequence[api.JobSpec], view: api.View) -> api.Ints:
+        """Return the threads of empty nodes that each job may have besides: none where it shares all of its nodes, or none."""
+        free = view.free_threads if self._empty_nodes else 0
+        if not free or not view.machine.same_nodes:
+            return np.full(len(jobs), free, dtype=np.int64)
+        return np.array([0 if view.machine.shares_sets(job) else free for job in jobs], dtype=np.int64)
+
+    def _gains(
+        self, hosts: OpenHosts, free: api.Ints, own: api.Floats, theirs: api.Floats, sizes: api.Ints
+    ) -> api.Floats:
         """Return the gain of each candidate beside its cheapest hosts, by its own slowdowns [host, candidate] and theirs."""
         known = own < inf
         own, theirs = np.where(known, own, 1.0), np.where(known, theirs, 1.0)
@@ -274,10 +283,9 @@ class Guests(api.Matching):
         may &= _may_hold(gate, hosts.ends_us, now_us + np.rint(spans_us), 1 if one else mine)
         may &= _may_hold(gate, hosts.ends_us, hosts.ends_us + np.rint(later_us), 1 if one else hosts.sizes)
         may &= self._affordable(hosts, later_us, context)
-        free = np.zeros(len(jobs), dtype=np.int64)
-        if self._empty_nodes and view.free_threads:
-            wanted = 1 if one else view.free_threads
-            free[_may_hold(gate, now_us, now_us + estimates_us, wanted)] = view.free_threads
+        free = self._free_to(jobs, view)
+        if free.any():
+            free *= _may_hold(gate, now_us, now_us + estimates_us, 1 if one else view.free_threads)
         losses = np.where(may, hosts.losses(slower), inf)
         ranked = hosts.cheapest(losses / mine + 1.0 - 1.0 / own, losses, own, sizes, free)
         fine = (ranked.gains >= self._min_gain * sizes) | ((estimates_us <= self._brief_us) & (ranked.gains > -inf))
@@ -309,6 +317,8 @@ class Guests(api.Matching):
             return None
         nodes = api.nodes_of(runs)
         there = [host.running for host in chosen if nodes & view.nodes_by_job[host.running.job.id]]
+        if not all(view.machine.may_meet(nodes, view.nodes_by_job[host.job.id]) for host in there):
+            return None
         return api.seat_among(job, runs, there, context)
 
     # Who may share.

@@ -64,7 +64,7 @@ class OpenHosts:
         return later_us
 
     def cheapest(
-        self, costs: api.Floats, losses: api.Floats, own: api.Floats, sizes: api.Ints, free: api.Ints | int
+        self, costs: api.Floats, losses: api.Floats, own: api.Floats, sizes: api.Ints, free: api.Ints
     ) -> Ranked:
         """Rank hosts by costs (inf: not to be had); ``own``: each job's slowdown; ``free``: threads that it may have besides."""
         places = np.arange(len(sizes))
