@@ -99,9 +99,32 @@ aarr = 9.83
 self_slowdowns = "table4"
 grow = true
 """,
+    # GPUs of two types that two jobs share, with measured pairs, of which some are never together
+    "symbiosis": """
+[cluster]
+file = "{gpus}"
+
+[truth]
+contention = "pairs"
+pairs = "{pairs}"
+
+[workload]
+lublin = {jobs}
+lublin_size = "nodes"
+applications = "{pairs}"
+limits = "estimate"
+estimates = "f-model"
+""",
     "gang": TIME_SHARED,
     "paired-gang": TIME_SHARED,
 }
+GPUS: Final = "".join(
+    [f'[[nodes]]\nname = "{kind}"\ncount = 32\npreset = "1x1x2"\nsame_nodes = true\n' for kind in ("v100", "k80")]
+)
+PAIRS: Final = """type,row,column,ratio
+v100,A,A,1.2\nv100,A,B,1.1\nv100,B,A,1.05\nv100,B,B,1.4
+k80,A,A,never\nk80,A,B,1.3\nk80,B,A,1.1\nk80,B,B,1.9
+"""
 # Nodes fail and return; jobs that were on one run again.
 SHARED: Final = """
 seed = {seed}
@@ -175,7 +198,11 @@ def prove(
         "down_s": down_s,
         "run_factor": run_factor,
         "rates": folder / "rates",
+        "gpus": folder / "gpus.toml",
+        "pairs": folder / "pairs.csv",
     }
+    (folder / "gpus.toml").write_text(GPUS)
+    (folder / "pairs.csv").write_text(PAIRS)
     scenario.write_text(own or (SHARED + SCENARIOS[policy]).format(**values))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")
