@@ -35,7 +35,7 @@ ALLOWED = [
     )),
     (COMMON, (
         COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.errors", "cosched_hwmodel.text_formats", TERMINAL,
-        "zmq",
+        "zmq", "numpy",  # columns of dumps
     )),
     (f"{COMMON}.threads", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units", f"{COMMON}.threads")),

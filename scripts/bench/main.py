@@ -44,7 +44,7 @@ from scripts.bench.against import (
 from scripts.bench.checkout import CommitError, checkout
 from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
-from scripts.bench.runs import IN_ROWS, Goal, goals, growth, run_goal
+from scripts.bench.runs import IN_ROWS, Goal, goals, growth, imports, run_goal
 from scripts.papers.study import positive
 from scripts.processes import PROJECT
 from scripts.progress import Progress
@@ -183,6 +183,8 @@ def measure_goals(extent: Extent, tell: Tell) -> list[Figures]:
         rows.append(run_goal(goal, extent.goal_s))
     tell(f"goal: {extent.many:,} jobs under easy")
     rows += growth(10_000, extent.many, extent.goal_s)
+    tell(f"goal: a dump of {extent.many:,} rows")
+    rows += imports(extent.many, extent.goal_s)
     if extent.part > 1:  # with fewer jobs than the goals require
         rows = [{**row, "reached": None} if "reached" in row else row for row in rows]
     return rows

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -220,3 +221,47 @@ def growth(few: int, many: int, most_s: float) -> list[Figures]:
             "peak_mb": large["peak_mb"],
         }
     return rows
+
+
+def dump_lines(rows: int) -> Iterator[str]:
+    """Yield what sacct prints of jobs on 400 nodes of 128 CPUs; half of them are tasks of arrays."""
+    yield (
+        "JobIDRaw|JobID|User|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|NCPUS|ReqCPUS|NodeList|"
+        "JobName|AllocTRES|SubmitLine\n"
+    )
+    for number in range(1, rows + 1):
+        task, kind, cpus, run_s = number % 32, number % 50, 1 << number % 8, 60 + number % 7_919
+        begin = 1_772_323_200 + 30 * number
+        start = begin + number % 900
+        yield (
+            f"{number}|{f'{number - task}_{task}' if task < 16 else number}|u{number % 97}|p{number % 3}|COMPLETED|"
+            f"{begin}|{start}|{start + run_s}|{run_s}|240|1|{cpus}|{cpus}|n{number % 400}|app{kind}|"
+            f"cpu={cpus},mem={cpus}G,node=1|sbatch -c {cpus} --mem={cpus}G app{kind}.sh\n"
+        )
+
+
+def run_import(rows: int) -> Figures:
+    """Import a dump, here, and return its time and its memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        dump = Path(folder) / "dump"
+        with dump.open("w", encoding="ascii") as stream:
+            stream.writelines(dump_lines(rows))
+        began_s = time.perf_counter()
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            command = ["workload", "import", "--sacct", str(dump), "--out", str(Path(folder) / "log")]
+            cli.main(command, standalone_mode=False)
+        return {"jobs": rows, "wall_s": time.perf_counter() - began_s, "peak_mb": round(memory_mb("VmHWM"), 1)}
+
+
+def imports(rows: int, most_s: float) -> list[Figures]:
+    """Return the goals of a large dump: time and memory."""
+    found = in_process(run_import, rows, timeout_s=most_s)
+    wanted = (
+        ("workload import --sacct, time", "wall_s", 15.0, "s"),
+        ("workload import --sacct, memory", "peak_mb", 400.0, "MB"),
+    )
+    return [
+        {"name": name, "goal": goal, "unit": unit, **found}
+        | ({} if "reason" in found else {"measured": round(found[key], 2), "reached": found[key] <= goal})
+        for name, key, goal, unit in wanted
+    ]

@@ -16,6 +16,9 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, TextIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cosched_hwmodel.text_formats import open_text
 from cosched_plugin.common.errors import InputError, UsageError
 from cosched_plugin.common.sacct_rows import (
@@ -28,12 +31,13 @@ from cosched_plugin.common.sacct_rows import (
     UNKNOWN_STATE,
     UNNAMED,
     Dump,
+    Rows,
     SacctRow,
+    each_once,
     instant_of,
     known_state,
     label_of,
     minutes_of,
-    newer,
     node_list_of,
     nodes_of,
     number_of,
@@ -79,32 +83,17 @@ def _read_cell(read: Callable[[str], Any], cell: str) -> Any:
     return read(cell.strip())
 
 
-class _Latest:
-    """The rows of a dump, each in its latest state: one for a number of a job, a step of it, and a submission."""
+def _latest(rows: Rows, submitted_s: Sequence[int]) -> NDArray[np.int64]:
+    """Return the places of rows in their latest state: one for a number of a job, a step of it, and a submission."""
+    start, end, elapsed = map(rows.column, ("start_s", "end_s", "elapsed_s"))
 
-    def __init__(self) -> None:
-        self.rows: list[SacctRow] = []
-        self.again = 0  # rows that another one told
-        self._submitted_s = array("q")  # by row, as its key has it
-        # A key for each row would take more than the row; nearly all numbers stand in one row.
-        self._first: dict[str, int] = {}  # place of the first row with a number
-        self._others: dict[tuple[str, str, int], int] = {}
+    def key(place: int) -> tuple[str, int]:
+        return rows.text("label", place).partition(".")[2], submitted_s[place]
 
-    def add(self, row: SacctRow, submitted_s: int) -> int | None:
-        """Take a row over, and return its place; None where a later state of it is there."""
-        rows, step = self.rows, row.label.partition(".")[2]
-        at = self._first.setdefault(row.number, len(rows))
-        if at < len(rows) and (self._submitted_s[at] != submitted_s or rows[at].label.partition(".")[2] != step):
-            at = self._others.setdefault((row.number, step, submitted_s), len(rows))
-        if at == len(rows):
-            rows.append(row)
-            self._submitted_s.append(submitted_s)
-            return at
-        self.again += 1
-        if not newer(row, rows[at]):
-            return None
-        rows[at] = row
-        return at
+    def age(place: int) -> tuple[bool, bool, int, int]:
+        return bool(end[place]), bool(start[place]), int(end[place]), int(elapsed[place])
+
+    return each_once(rows.column("number"), key, age)
 
 
 class TextDump:
@@ -140,17 +129,22 @@ class TextDump:
         self._cluster: str | None = None
         # What the dump has not is empty: a cell behind its last one. All but `cluster` are fields of a row, in this order.
         self._pick = itemgetter(*[len(self._header) if place is None else place for place in self._places.values()])
+        self._rows = Rows({key: field.read for key, field in FIELDS.items()})
+        self._all_at_once = self._rows.code_of("at_once", 0)
+        self._submitted_s = array("q")  # by row: the first moment that its submission can have been
         self._reads = [self._reader(key) for key in FIELDS]
 
     def _reader(self, key: str) -> Callable[[str], Any]:
-        """Return the reader of a cell. A few values fill most columns, and times stand near each other several times."""
+        """Return what gives a cell's code, or its value: times stand near each other several times."""
+        if key in self._rows.tables:
+            return self._rows.tables[key].__getitem__
         read = partial(_read_cell, self._clock.read if key in TIMES else FIELDS[key].read)
         return read if key in ("number", "label") else lru_cache(1 << 12)(read)
 
     def read(self) -> Dump:
         """Return the rows, each once. Raises InputError for a row with a field that cannot be read, unless such rows are skipped."""
-        latest = _Latest()
-        said_of: dict[int, list[str]] = {}  # by place in its rows
+        rows = self._rows
+        said_of: dict[int, list[str]] = {}  # by place in the rows
         counts: Counter[str] = Counter()
         bad_row = ""
         lines = self._whole_lines()
@@ -162,7 +156,7 @@ class TextDump:
                 continue
             try:
                 self._check_cluster(place, self._cell(cells, "cluster"))
-                row, submitted_s = self._row(place, cells, said)
+                self._add_row(place, cells, said)
             except InputError as error:
                 if not self._skip or error.hint != SKIP:
                     deque(lines, 0)  # a header of other columns is told first, wherever it is
@@ -170,16 +164,16 @@ class TextDump:
                 counts[BAD_ROWS] += 1
                 bad_row = bad_row or f"line {place}, {error.field}: expected {error.expected}, got {error.got}"
                 continue
-            at = latest.add(row, submitted_s)
-            if at is not None:
-                said_of.pop(at, None)
-                if said:
-                    said_of[at] = said
-        for said in said_of.values():
-            counts.update(said)
-        counts[TOLD_AGAIN] = latest.again
+            if said:
+                said_of[len(self._submitted_s) - 1] = said
+        read = len(self._submitted_s)
+        stay = rows.keep(lambda: _latest(rows, self._submitted_s))
+        kept = {*stay.tolist()} if len(rows) < read else said_of.keys()
+        for place, said in said_of.items():
+            counts.update(said if place in kept else ())
+        counts[TOLD_AGAIN] = read - len(rows)
         missing = tuple(FIELDS[key].names[0] for key, place in self._places.items() if place is None)
-        return Dump(tuple(latest.rows), missing, +counts, self._clock.has_zone, bad_row, self._cluster or "")
+        return Dump(rows, missing, +counts, self._clock.has_zone, bad_row, self._cluster or "")
 
     def _names(self, line: str) -> list[str]:
         return [name.strip().casefold() for name in line.removesuffix(self._delimiter).split(self._delimiter)]
@@ -230,8 +224,8 @@ class TextDump:
         place = self._places[key]
         return "" if place is None else cells[place].strip()
 
-    def _row(self, place: int, cells: Sequence[str], said: list[str]) -> tuple[SacctRow, int]:
-        """Return a row, and the first moment that its submission can have been; raises InputError."""
+    def _add_row(self, place: int, cells: Sequence[str], said: list[str]) -> None:
+        """Add a row to the others; raises InputError."""
         picked = self._pick((*cells, ""))
         try:
             values = [read(cell) for read, cell in zip(self._reads, picked, strict=True)]
@@ -244,13 +238,12 @@ class TextDump:
         held_s = values[_ELAPSED] + values[_ELAPSED + 1] if elapsed else None
         when, guesses = moments(times, held_s)
         said += guesses
-        values[_FIRST_TIME : _FIRST_TIME + len(TIMES)] = when
+        values[_FIRST_TIME : _FIRST_TIME + len(TIMES)] = [time or 0 for time in when]
         if not elapsed:
             values[_ELAPSED] = max(0, (when.end_s or 0) - (when.start_s or 0))
-        del values[_CLUSTER]
-        if values[1] == values[0]:
-            values[1] = values[0]  # one text, not two
-        return SacctRow(place, *values), min(times[0].instants)
+        number, label, _, *codes = values
+        self._rows.append(place, number, label, (*codes, self._all_at_once))
+        self._submitted_s.append(min(times[0].instants))
 
     def _first_wrong(self, place: int, picked: Sequence[str]) -> InputError:
         for key, read, cell in zip(FIELDS, self._reads, picked, strict=True):
@@ -374,13 +367,14 @@ def _dump_in(file: str, text: TextIO, time_zone: str | None, *, skip_bad_rows: b
 
 
 def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
-    latest = _Latest()
+    rows = Rows({})
+    submitted_s = array("q")
     counts: Counter[str] = Counter()
     clusters: set[str] = set()
     bad_row = ""
     for place, job in enumerate((job for jobs in _documents(file, text) for job in jobs), 1):
         try:
-            rows = list(_rows_of_job(place, job))
+            own = list(_rows_of_job(place, job))
         except _ODD as error:
             got = f"{type(error).__name__}: {error}"[:80]
             if not skip_bad_rows:
@@ -389,15 +383,19 @@ def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
             bad_row = bad_row or f"job {place}: expected {_JOB}, got {got}"
             continue
         clusters.add(str(job.get("cluster") or ""))
-        for row in rows:
+        for row in own:
             if known_state(row.state) is None:
                 counts[UNKNOWN_STATE] += 1
                 continue
-            latest.add(row, row.submit_s)
+            codes = [rows.code_of(name, value) for name, value in row._asdict().items()]
+            rows.append(row.line, row.number, row.label, codes[3:])
+            submitted_s.append(row.submit_s)
     if len(clusters) > 1:
         raise InputError(file, "the jobs of one cluster", ", ".join(sorted(clusters)))
-    counts[TOLD_AGAIN] = latest.again
-    return Dump(tuple(latest.rows), (), +counts, has_zone=True, bad_row=bad_row, cluster="".join(clusters))
+    read = len(submitted_s)
+    rows.keep(lambda: _latest(rows, submitted_s))
+    counts[TOLD_AGAIN] = read - len(rows)
+    return Dump(rows, (), +counts, has_zone=True, bad_row=bad_row, cluster="".join(clusters))
 
 
 def _documents(file: str, text: str) -> Iterator[Sequence[Any]]:

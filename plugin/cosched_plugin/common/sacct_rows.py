@@ -7,9 +7,13 @@ would take all memory, such as a range of 10^8 nodes.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cosched_plugin.common.slurm_notation import (
     ENDED,
@@ -60,7 +64,7 @@ class SacctRow(NamedTuple):
 class Dump(NamedTuple):
     """The content of a dump: each row once, in its latest state."""
 
-    rows: tuple[SacctRow, ...]
+    rows: Rows
     missing: tuple[str, ...]  # fields that it does not have, by sacct's names
     counts: Counter[str]  # what was mended or left out, by what is said of it
     has_zone: bool  # whether its times say where they are
@@ -79,15 +83,6 @@ TASKS: Final = re.compile(r"([0-9]+)_(?:([0-9]+)|\[(.*)\])")  # labels of tasks 
 _NEVER: Final = ("", "Unknown", "None", "N/A", "Invalid", "INVALID")
 _NO_LIMIT_MIN: Final = 525_600  # what sched/backfill writes for a job without a limit
 _MOST_S: Final = 253_402_300_799  # the end of the year 9999
-
-
-def newer(one: SacctRow, other: SacctRow) -> bool:
-    """Tell whether the first of two rows of the same run of a job was written later, or can have been."""
-
-    def age(row: SacctRow) -> tuple[bool, bool, int, int]:
-        return row.end_s is not None, row.start_s is not None, row.end_s or 0, row.elapsed_s
-
-    return age(one) >= age(other)
 
 
 # ---------------------------------------------------------------- values; all readers raise ValueError
@@ -266,3 +261,169 @@ TIME_FORMAT: Final = ("SLURM_TIME_FORMAT", "%s")  # of the command's environment
 COMMAND: Final = " ".join(["=".join(TIME_FORMAT), *sacct_words("now-90days"), ">jobs.txt"]).replace("\x1f", r"$'\x1f'")
 SKIP: Final = "--skip-bad-rows leaves such rows out"
 HINT: Final = f"this line writes a dump with all that is needed: {COMMAND}"
+
+
+# ---------------------------------------------------------------- rows by column
+
+_PLAIN: Final = {
+    **dict.fromkeys(("number", "label", *TIMES, "elapsed_s", "suspended_s"), "q"),
+    "line": "I",
+    "cpu_s": "d",
+}
+_BLOCK: Final = 1 << 12  # rows that are made at one time
+
+
+class _Table(dict[str, int]):
+    """The codes of texts; what a text stands for is read once."""
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
+        super().__init__()
+        self.read = read
+        self.found: list[Any] = []  # by code
+
+    def __missing__(self, text: str) -> int:
+        bare = text.strip()
+        if bare != text:
+            code = self[bare]
+        else:
+            self.found.append(self.read(text))
+            code = len(self.found) - 1
+        self[text] = code
+        return code
+
+
+class Rows:
+    """Rows by column: a million objects would take all memory. A row is made when it is asked for.
+
+    Most columns have few values, and hold codes. A time of 0 has not come. Numbers and labels are themselves, or below 0: other texts.
+    """
+
+    def __init__(self, reads: Mapping[str, Callable[[str], Any]]) -> None:
+        """``reads`` says what the texts of some columns stand for; of the others they stand for themselves."""
+        self.tables = {name: _Table(reads.get(name, _text)) for name in SacctRow._fields if name not in _PLAIN}
+        self._texts = _Table(_text)
+        self._block: list[tuple[Any, ...]] = []  # rows that are not in the columns yet
+        self._columns: dict[str, Any] = {name: array(_PLAIN.get(name, "I")) for name in SacctRow._fields}
+
+    def append(self, line: int, number: str, label: str, codes: Iterable[Any]) -> None:
+        """Add a row, with what the columns behind the label hold."""
+        own = int(number) if _is_plain(number) else ~self._texts[number]
+        if label == number:
+            called = own
+        elif _is_plain(label):
+            called = int(label)
+        else:  # few labels are told again
+            self._texts.found.append(label)
+            called = -len(self._texts.found)
+        self._block.append((line, own, called, *codes))
+        if len(self._block) == _BLOCK:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        for column, cells in zip(self._columns.values(), zip(*self._block, strict=True), strict=True):
+            column.extend(cells)
+        self._block.clear()
+
+    def code_of(self, name: str, value: Any) -> Any:
+        """Return what a column holds of a value."""
+        if name not in self.tables:
+            return value or 0
+        table, text = self.tables[name], repr(value)
+        if text not in table:
+            table[text] = len(table.found)
+            table.found.append(value)
+        return table[text]
+
+    def keep(self, places_of: Callable[[], NDArray[np.int64]]) -> NDArray[np.int64]:
+        """End adding rows, keep those at some places alone, in that order, and return these."""
+        if self._block:
+            self._end_block()
+        for name, told in self._columns.items():  # numbers as small as they can be
+            column = np.asarray(told)
+            ends = [np.min_scalar_type(end) for end in (column.min(initial=0), column.max(initial=0))]
+            self._columns[name] = column if name == "cpu_s" else column.astype(np.result_type(*ends))
+        for table in (self._texts, *self.tables.values()):
+            table.clear()  # the codes of texts: no more are asked for
+        places = places_of()
+        if len(places) < len(self):
+            self._columns = {name: column[places] for name, column in self._columns.items()}
+        return places
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._columns["line"])
+
+    def __iter__(self) -> Iterator[SacctRow]:
+        """Yield each row."""
+        return self.at(np.arange(len(self)))
+
+    def at(self, places: NDArray[np.int64]) -> Iterator[SacctRow]:
+        """Yield the rows at some places."""
+        return map(SacctRow._make, self.values(SacctRow._fields, places))
+
+    def values(self, names: Sequence[str], places: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of some columns at some places."""
+        for begin in range(0, len(places), _BLOCK):
+            part = places[begin : begin + _BLOCK]
+            yield from zip(*[self._values(name, part) for name in names], strict=True)
+
+    def _values(self, name: str, places: NDArray[np.int64]) -> Iterable[Any]:
+        cells = self._columns[name][places].tolist()
+        if name in self.tables:
+            return map(self.tables[name].found.__getitem__, cells)
+        if name in ("number", "label"):
+            return [str(cell) if cell >= 0 else self._texts.found[~cell] for cell in cells]
+        return [cell or None for cell in cells] if name in TIMES else cells
+
+    def text(self, name: str, place: int) -> str:
+        """Return a number or a label."""
+        return next(iter(self._values(name, np.array([place]))))  # type: ignore[no-any-return]
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return what a column holds; codes may be unsigned."""
+        column: NDArray[Any] = self._columns[name]
+        return column if name in self.tables else column.astype(np.int64)
+
+    def of(self, name: str, told: Callable[[Any], Any]) -> NDArray[Any]:
+        """Return what is told of each row's value, asked once for each value; False of numbers and labels that are numbers alone."""
+        codes = self.column(name)
+        told_of = [told(value) for value in self.tables[name].found] if name in self.tables else None
+        if told_of is None:
+            told_of, codes = [False, *map(told, reversed(self._texts.found))], np.minimum(codes, 0)
+        answer: NDArray[Any] = np.array(told_of or [False])[codes]
+        return answer
+
+    def steps(self) -> NDArray[np.bool_]:
+        """Return which rows are steps of jobs."""
+        steps: NDArray[np.bool_] = np.logical_or(self.of("label", _is_step), self.of("number", _is_step))
+        return steps
+
+
+def each_of(column: NDArray[Any]) -> Iterator[Any]:
+    """Yield what a column holds, without a list of all of it."""
+    for begin in range(0, len(column), _BLOCK):
+        yield from column[begin : begin + _BLOCK].tolist()
+
+
+def _is_plain(text: str) -> bool:
+    return len(text) < 19 and text.isascii() and text.isdigit() and text[0] != "0"
+
+
+def _is_step(text: str) -> bool:
+    return "." in text
+
+
+def each_once(numbers: NDArray[np.int64], key: Callable[[int], object], age: Callable[[int], Any]) -> NDArray[np.int64]:
+    """Return the place of one row for each number and key: of the oldest by age, else the last, where the first of them stands."""
+    order = np.argsort(numbers, kind="stable")
+    again = np.flatnonzero(np.diff(numbers[order]) == 0)
+    kept = np.arange(len(numbers))
+    firsts: dict[object, int] = {}
+    for place in np.unique(order[np.concatenate((again, again + 1))]).tolist():
+        first = firsts.setdefault((int(numbers[place]), key(place)), place)
+        if first == place:
+            continue
+        kept[place] = -1
+        if age(place) >= age(int(kept[first])):
+            kept[first] = place
+    return kept[kept >= 0]

@@ -221,7 +221,7 @@ def test_what_a_dump_says_of_account_priority_and_amounts(tmp_path: Path) -> Non
 
 @needs_recordings
 def test_json_says_the_same_of_them_as_text() -> None:
-    text, other = (read_dump(str(DUMPS / name)).rows for name in ("sacct-all-states.txt", "sacct.json"))
+    text, other = ([*read_dump(str(DUMPS / name)).rows] for name in ("sacct-all-states.txt", "sacct.json"))
     by_run = {(row.number, row.submit_s): row for row in text}
     rows = [row for row in other if "." not in row.label]
     assert len(rows) > 100

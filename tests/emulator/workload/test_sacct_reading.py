@@ -14,10 +14,10 @@ from tests.emulator.workload.test_sacct import HEADER, made, row
 from tests.plugin.slurm.bed import RECORDED
 
 from cosched_emulator.workload.sacct import sacct_jobs as said
-from cosched_emulator.workload.sacct import sacct_log
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
 from cosched_emulator.workload.swf.swf_reader import load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common import sacct_rows
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.common.sacct_dump import NOT_WHOLE, REPAIRED, read_dump
 from cosched_plugin.common.sacct_rows import BAD_ROWS, TOLD_AGAIN, SacctRow
@@ -28,7 +28,7 @@ _LATE = f"{HEADER}|Eligible|Reason|SubmitLine"
 
 def _read(tmp_path: Path, text: str, **options: Any) -> tuple[SacctRow, ...]:
     (tmp_path / "jobs").write_text(text)
-    return read_dump(str(tmp_path / "jobs"), **options).rows
+    return tuple(read_dump(str(tmp_path / "jobs"), **options).rows)
 
 
 def _jobs(tmp_path: Path) -> dict[int, tuple[int, int, int]]:
@@ -107,7 +107,7 @@ def test_a_header_of_other_columns_is_told_before_a_cell_above_it(tmp_path: Path
 def test_a_log_is_the_same_in_blocks_of_any_size(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs").write_text("\n".join([HEADER, *(row(number) for number in range(1, 8))]))
     import_dump(str(tmp_path / "jobs"), tmp_path / "out", ImportOptions())
-    monkeypatch.setattr(sacct_log, "_BLOCK", block)
+    monkeypatch.setattr(sacct_rows, "_BLOCK", block)
     import_dump(str(tmp_path / "jobs"), tmp_path / "blocks", ImportOptions())
     written = [{file.name: file.read_bytes() for file in (tmp_path / name).iterdir()} for name in ("out", "blocks")]
     assert written[0] == written[1]
@@ -501,7 +501,7 @@ def test_texts_with_the_delimiter_are_put_in_order_where_one_order_is_possible(
 def test_rows_that_could_be_put_in_several_orders_are_left_out(tmp_path: Path, header: str, line: str) -> None:
     (tmp_path / "jobs").write_text(f"{header}\n{line.replace('{t}', '2026-03-02T10:10:00')}\n")
     dump = read_dump(str(tmp_path / "jobs"))
-    assert (dump.rows, dict(dump.counts)) == ((), {NOT_WHOLE: 1})
+    assert ([*dump.rows], dict(dump.counts)) == ([], {NOT_WHOLE: 1})
 
 
 def test_a_text_that_is_not_read_may_end_anywhere(tmp_path: Path) -> None:

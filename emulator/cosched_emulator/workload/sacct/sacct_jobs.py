@@ -14,12 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from operator import mul
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cosched_plugin.common.sacct_rows import TASKS, UNNAMED, Dump, SacctRow
-from cosched_plugin.common.slurm_notation import ENDED, count_nodes, expand, swf_status, tasks_in
+from cosched_plugin.common.sacct_rows import TASKS, UNNAMED, Dump, Rows, SacctRow, each_of
+from cosched_plugin.common.slurm_notation import ENDED, MOST_NODES, count_nodes, expand, swf_status, tasks_in
 
 # What is said of jobs and rows that are left out, and of guesses.
 STEPS = "steps of jobs: dropped"
@@ -120,10 +122,76 @@ class LoggedJob(NamedTuple):
         return swf_status(self.row.state)
 
 
+class Jobs:
+    """Jobs by column, as rows are: a job is made when it is asked for."""
+
+    def __init__(self, rows: Rows, table: NDArray[np.int64], bound: Mapping[int, Bound]) -> None:
+        """``table``: a column a job; its first rows are the attributes. ``bound``: by place of the job."""
+        self.rows, self._table, self.bound = rows, table, bound
+        self.last, self.first, self.submit_s, self.run_s, self.lost_s = table[:5]  # the first two are places of rows
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.last)
+
+    def __iter__(self) -> Iterator[LoggedJob]:
+        """Yield each job."""
+        cells = zip(self.rows.at(self.last), each_of(self._table.T), strict=True)
+        for place, (row, (last, first, submit_s, run_s, lost_s, *_)) in enumerate(cells):
+            own = row if first == last else next(self.rows.at(np.array([first])))
+            yield LoggedJob(row, own, submit_s, run_s, lost_s, self.bound.get(place, _UNBOUND))
+
+    def values(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Yield some columns of the rows of the last runs."""
+        return self.rows.values(names, self.last)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return what a column of the rows holds for the last runs."""
+        column: NDArray[Any] = self.rows.column(name)[self.last]
+        return column
+
+    def of(self, name: str, told: Callable[[Any], Any]) -> NDArray[Any]:
+        """Return what is told of each value of a column of the rows, for the last runs."""
+        found: NDArray[Any] = self.rows.of(name, told)[self.last]
+        return found
+
+    def distinct(self, *names: str) -> Mapping[tuple[Any, ...], int]:
+        """Return how many jobs have the same values in some columns with codes, by these, in order of the first job with them."""
+        codes = np.zeros(len(self), dtype=np.int64)
+        for name in names:
+            codes = codes * len(self.rows.tables[name].found) + self.column(name)
+        _, first, count = np.unique(codes, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        return dict(zip(self.rows.values(names, self.last[first[order]]), count[order].tolist(), strict=True))
+
+    def ran(self) -> NDArray[np.bool_]:
+        """Return which jobs ran."""
+        ran = np.ones(len(self), dtype=bool)
+        ran[[place for place, bound in self.bound.items() if bound.cancel_s is not None]] = False
+        return ran
+
+    def nodes(self) -> NDArray[np.int64]:
+        """Return the number of nodes of each job, as `LoggedJob.nodes`."""
+        asked = self.of("requested", lambda amounts: min(amounts.get("node", 1), MOST_NODES))
+        counted = self.of("node_list", lambda text: -1 if text in UNNAMED else count_nodes(text))
+        return np.where(counted >= 0, counted, np.where(self.ran(), self.of("nodes", int), asked))
+
+    def end_s(self) -> NDArray[np.int64]:
+        """Return when each job ended, not before it started."""
+        end_s: NDArray[np.int64] = np.maximum(self.column("start_s"), self.column("end_s"))
+        return end_s
+
+    def take(self, places: NDArray[np.int64]) -> Jobs:
+        """Return the jobs at some places."""
+        bound = enumerate(places.tolist()) if self.bound else ()
+        own = {to: self.bound[at] for to, at in bound if at in self.bound}
+        return Jobs(self.rows, self._table[:5, places], own)
+
+
 class Imported(NamedTuple):
     """The jobs, in order of submission, and what was dropped or guessed: counts by what is said of it."""
 
-    jobs: tuple[LoggedJob, ...]
+    jobs: Jobs
     counts: Mapping[str, int]
     remarks: tuple[str, ...]  # what no count says
 
@@ -135,31 +203,32 @@ def jobs_of(
 
     ``bound``: each with what it waited for, and also those that were cancelled while they waited. ``pools``: partitions are modelled.
     """
-    counts = Counter(dump.counts)
-    runs, others = [], []
-    for rows in _by_job(dump.rows, partitions, counts):
-        job = _job(rows, counts)
-        if job is not None:
-            runs.append(job)
-        else:
-            others.append(rows)
-    comes = [_comes(job, counts, as_submitted=as_submitted) for job in runs]
-    found = [_coming(job, submit_s) for job, submit_s in zip(runs, comes, strict=True)]
+    rows, counts = dump.rows, Counter(dump.counts)
+    others: list[int] = []
+    table = _table(_logged(rows, partitions, counts, others, as_submitted=as_submitted))
+    bounds: dict[int, Bound] = {}
     if bound:
-        runs += _cancelled(others, runs, counts)
-        known = _numbers(runs)
-        told = "Eligible" not in dump.missing and not as_submitted
-        found = [_bound(job, known, as_submitted=as_submitted, told=told) for job in runs]
-    found.sort(key=lambda job: job.submit_s)  # equal times as in the file
-    counts[TWICE] = len(found) - len({job.row.number for job in found})
-    counts[VANISHED] = _vanished(dump.rows, partitions)
+        first = len(table)
+        table = np.concatenate((table, _table(_cancelled(rows, np.array(others, dtype=np.int64), table, counts))))
+        bounds |= {place: Bound(cancel_s=int(table[place, 5])) for place in range(first, len(table))}
+        told, known = "Eligible" not in dump.missing and not as_submitted, _numbers(Jobs(rows, table.T, bounds))
+        for place, job in enumerate(Jobs(rows, table.T, dict(bounds))):
+            table[place, 5], bounds[place] = _bound(job, known, as_submitted=as_submitted, told=told)
+    late_s = sum(each_of(table[:, 5])) - sum(each_of(table[:, 2]))
+    table[:, 2] = table[:, 5]
+    order = np.argsort(table[:, 2], kind="stable")  # equal times as in the file
+    found = Jobs(rows, table.T, bounds).take(order)
+    del table
+    counts[TWICE] = len(found) - len(np.unique(found.column("number")))
+    counts[VANISHED] = _vanished(rows, partitions)
     for job in found:
         _count_guesses(job, counts)
-    used_s = sum(row.cpu_s for row in dump.rows if "." in row.label and not row.label.endswith((".batch", ".extern")))
-    held_s = sum(job.run_s * job.row.cpus for job in found if job.ran)
-    lost_s = sum(job.lost_s * job.row.cpus for job in found)
-    remarks = list(_by_partition(found, pools=pools))
-    remarks.append(_arrivals(runs, found, dump.missing, as_submitted=as_submitted, bound=bound))
+    used = np.flatnonzero(rows.of("label", lambda text: "." in text and not text.endswith((".batch", ".extern"))))
+    used_s = sum(cpu_s for (cpu_s,) in rows.values(("cpu_s",), used))
+    held_s = sum(map(mul, each_of(found.run_s * found.ran()), each_of(found.of("cpus", int))))
+    lost_s = sum(job.lost_s * job.row.cpus for job in found.take(np.flatnonzero(found.lost_s)))
+    remarks = [*_by_partition(found, pools=pools)]
+    remarks.append(_arrivals(late_s, dump.missing, as_submitted=as_submitted, bound=bound))
     if lost_s:
         remarks.append(f"earlier runs of requeued jobs used {_hours(lost_s)} that the log does not have")
     if counts[STEPS] and used_s:
@@ -168,50 +237,70 @@ def jobs_of(
         remarks.append(f"the dump has no {', '.join(dump.missing)}")
     if dump.bad_row:
         remarks.append(f"the first row that was left out: {dump.bad_row}")
-    return Imported(tuple(found), {text: count for text, count in counts.items() if count}, tuple(remarks))
+    return Imported(found, {text: count for text, count in counts.items() if count}, tuple(remarks))
 
 
-def _arrivals(
-    runs: Sequence[LoggedJob], found: Sequence[LoggedJob], missing: Sequence[str], *, as_submitted: bool, bound: bool
-) -> str:
-    """Return in words when jobs come."""
+def _arrivals(late_s: int, missing: Sequence[str], *, as_submitted: bool, bound: bool) -> str:
+    """Return in words when jobs come, in all so much later than they were submitted."""
     if as_submitted:
         return "jobs come as submitted, also those that were eligible later"
     if "Eligible" in missing:
         return "jobs come as submitted: the dump does not say when they were eligible"
-    late_s = sum(job.submit_s for job in found) - sum(job.submit_s for job in runs)
     if bound:
         why = "if it is unknown what they waited for before they were eligible"
         return f"jobs come when they were submitted, and in all {late_s / 3600:,.1f} h later {why}"
     return f"jobs come when they are eligible, in all {late_s / 3600:,.1f} h after their submission (--as-submitted: at that)"
 
 
-def _coming(job: LoggedJob, submit_s: int, bound: Bound = _UNBOUND) -> LoggedJob:
-    """Return a job that comes at an instant, bound; itself where that is so: most are alike, and there may be a million."""
-    same = submit_s == job.submit_s and bound == job.bound
-    return job if same else job._replace(submit_s=submit_s, bound=bound)
+# Jobs as they are found: the places of their last and first rows, submission, run time, time of earlier runs, and when they come; of
+# those that never ran, the time after which they were cancelled instead of that.
+def _table(jobs: Iterable[Sequence[int]]) -> NDArray[np.int64]:
+    return np.fromiter(jobs, dtype=np.dtype((np.int64, 6)))
 
 
-def _by_job(rows: Sequence[SacctRow], partitions: Sequence[str], counts: Counter[str]) -> Iterator[list[SacctRow]]:
-    """Yield the rows of each job, in order of submission; steps, and jobs of other partitions, are left out."""
-    by_number: dict[str, list[SacctRow]] = {}
-    for row in rows:
-        if partitions and row.partition not in partitions:
+def _logged(
+    rows: Rows, partitions: Sequence[str], counts: Counter[str], others: list[int], *, as_submitted: bool
+) -> Iterator[Sequence[int]]:
+    """Yield the jobs that ran; the places of the others that have one row go to ``others``."""
+    late = Counter[str]()
+    for places, own in _by_job(rows, partitions, counts):
+        job = _job(own, counts)
+        if job is not None:
+            comes_s = _comes(job, late, as_submitted=as_submitted)
+            yield places[-1], places[0], job.submit_s, job.run_s, job.lost_s, comes_s
+        elif len(places) == 1:
+            others += places
+    counts.update(late)
+
+
+def _by_job(rows: Rows, partitions: Sequence[str], counts: Counter[str]) -> Iterator[tuple[list[int], list[SacctRow]]]:
+    """Yield the rows of each job, with their places, in order of submission; steps, and jobs of other partitions, are left out."""
+    steps, ours = rows.steps(), _in_partitions(rows, partitions)
+    counts[STEPS] = int(np.count_nonzero(steps & ours))
+    mine = np.flatnonzero(ours & ~steps)
+    numbers = rows.column("number")[mine]
+    ordered = np.sort(numbers)
+    several = mine[np.isin(numbers, ordered[1:][ordered[1:] == ordered[:-1]])]
+    by_number: dict[int, list[tuple[int, SacctRow]]] = {}
+    for place, row in zip(several.tolist(), rows.at(several), strict=True):
+        by_number.setdefault(int(rows.column("number")[place]), []).append((place, row))
+    for place, number, row in zip(each_of(mine), each_of(numbers), rows.at(mine), strict=True):
+        if number not in by_number:
+            yield [place], [row]
             continue
-        if "." in row.label or "." in row.number:
-            counts[STEPS] += 1
-        else:
-            by_number.setdefault(row.number, []).append(row)
-    for own in by_number.values():
-        if len(own) == 1:
-            yield own
-            continue
-        own.sort(key=lambda row: (row.submit_s, row.start_s or 0, row.line))
+        own = sorted(by_number[number], key=lambda each: (each[1].submit_s, each[1].start_s or 0, each[1].line))
+        by_number[number] = []  # with the first of them all are told
         begin = 0
-        for place in range(1, len(own) + 1):
-            if place == len(own) or not _continues(own[place - 1], own[place]):
-                yield own[begin:place]
-                begin = place
+        for end in range(1, len(own) + 1):
+            if end == len(own) or not _continues(own[end - 1][1], own[end][1]):
+                yield [at for at, _ in own[begin:end]], [row for _, row in own[begin:end]]
+                begin = end
+
+
+def _in_partitions(rows: Rows, partitions: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which rows are of some partitions; all where none is named."""
+    among: NDArray[np.bool_] = rows.of("partition", lambda name: not partitions or name in partitions)
+    return among
 
 
 def _continues(before: SacctRow, after: SacctRow) -> bool:
@@ -278,16 +367,17 @@ def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
 
 
 def _cancelled(
-    others: Sequence[Sequence[SacctRow]], runs: Sequence[LoggedJob], counts: Counter[str]
-) -> Iterator[LoggedJob]:
+    rows: Rows, others: NDArray[np.int64], table: NDArray[np.int64], counts: Counter[str]
+) -> Iterator[Sequence[int]]:
     """Yield the jobs that were cancelled while they waited, with run times as a part of their limits as those of others.
 
     By the CPU time, so that they bring as much work: many small jobs, as of arrays, use less of their limits than large ones do.
     """
-    limited = [(job.row.cpus * job.run_s, job.row.cpus * 60 * job.row.limit_min) for job in runs if job.row.limit_min]
+    runs = zip(rows.values(("cpus", "limit_min"), table[:, 0]), each_of(table[:, 3]), strict=True)
+    limited = [(cpus * run_s, cpus * 60 * limit_min) for (cpus, limit_min), run_s in runs if limit_min]
     part = sum(used_s for used_s, _ in limited) / max(1, sum(limit_s for _, limit_s in limited))
-    for *earlier, row in others:
-        if row.state != "CANCELLED" or earlier or row.end_s is None or not (row.start_s is None or _never_ran(row)):
+    for place, row in zip(others.tolist(), rows.at(others), strict=True):
+        if row.state != "CANCELLED" or row.end_s is None or not (row.start_s is None or _never_ran(row)):
             continue
         counts[NEVER_RAN] -= 1
         if "[" in row.label:
@@ -295,7 +385,7 @@ def _cancelled(
             continue
         counts[CANCELLED_PENDING] += 1
         run_s = max(1, round(part * 60 * row.limit_min)) if row.limit_min else 3_600
-        yield LoggedJob(row, row, row.submit_s, run_s, 0, Bound(cancel_s=max(0, row.end_s - row.submit_s)))
+        yield place, place, row.submit_s, run_s, 0, max(0, row.end_s - row.submit_s)
 
 
 def _numbers(jobs: Iterable[LoggedJob]) -> Mapping[str, list[str]]:
@@ -308,8 +398,8 @@ def _numbers(jobs: Iterable[LoggedJob]) -> Mapping[str, list[str]]:
     return known
 
 
-def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: bool, told: bool) -> LoggedJob:
-    """Return a job with what it waited for; it comes later than it was submitted only where nothing tells that.
+def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: bool, told: bool) -> tuple[int, Bound]:
+    """Return when a job comes, and what it waited for; it comes later than it was submitted only where nothing tells that.
 
     ``told``: the dump says when jobs were eligible, if ever. One that never was, such as a held one, never starts.
     """
@@ -317,8 +407,8 @@ def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: 
     submit_s, command = job.submit_s, first.command
     eligible_s = max(submit_s, min(first.eligible_s or submit_s, row.start_s or row.end_s or submit_s))
     found = TASKS.fullmatch(first.label)
-    array = int(found[1]) if found else 0
-    listed = _RANGE.search(command) if array else None
+    number = int(found[1]) if found else 0
+    listed = _RANGE.search(command) if number else None
     at_once = first.at_once or _at_once(listed[1] if listed else "")
     after, begin_s = _after(command, known), 0
     if not after and eligible_s > submit_s and not as_submitted:
@@ -329,7 +419,7 @@ def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: 
     cancel_s = None if job.ran else max(0, (row.end_s or submit_s) - submit_s)
     if cancel_s is not None and told and first.eligible_s is None and not after:
         begin_s = cancel_s + 1
-    return _coming(job, submit_s, Bound(after, begin_s, cancel_s, array if at_once else 0, at_once))
+    return submit_s, Bound(after, begin_s, cancel_s, number if at_once else 0, at_once)
 
 
 def _at_once(tasks: str) -> int:
@@ -366,20 +456,23 @@ def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:
         counts[f"jobs {row.state}: in the log, status {job.status}"] += 1
 
 
-def _vanished(rows: Iterable[SacctRow], partitions: Sequence[str]) -> int:
+def _vanished(rows: Rows, partitions: Sequence[str]) -> int:
     """Return how many tasks have no row: those that the submission asked for, else the gaps below an array's last task."""
     seen: dict[str, list[range]] = {}
     asked: dict[str, Sequence[range]] = {}
-    for row in rows:
-        found = TASKS.fullmatch(row.label)
-        if found is None or (partitions and row.partition not in partitions):
-            continue
-        array, task, waiting = found.groups()
-        seen.setdefault(array, []).extend(tasks_in(task or waiting)[0])
-        told = _asked(row.command)
+    tasks = rows.of("label", lambda text: TASKS.fullmatch(text) is not None) & _in_partitions(rows, partitions)
+    for label, command in rows.values(("label", "command"), np.flatnonzero(tasks)):
+        number, _, listed = label.partition("_")
+        seen.setdefault(number, []).extend(_tasks(listed.removeprefix("[").removesuffix("]")))
+        told = _asked(command)
         if told is not None:
-            asked[array] = told
-    return sum(_missing(asked.get(array), tasks) for array, tasks in seen.items())
+            asked[number] = told
+    return sum(_missing(asked.get(number), own) for number, own in seen.items())
+
+
+@lru_cache(1 << 14)
+def _tasks(text: str) -> Sequence[range]:
+    return tasks_in(text)[0]
 
 
 @lru_cache(1 << 14)
@@ -409,22 +502,34 @@ def _missing(asked: Sequence[range] | None, seen: Sequence[range]) -> int:
     return int(left.sum())
 
 
-def nodes_by_partition(jobs: Iterable[LoggedJob]) -> Mapping[str, set[str]]:
+@lru_cache(1 << 16)
+def options_of(command: str) -> str:
+    """Return the options of a submission, without the script and its arguments: an option has one value at most."""
+    kept: list[str] = []
+    for word in command.split()[1:]:
+        if not word.startswith("-") and not (kept and kept[-1].startswith("-")):
+            break
+        kept.append(word)
+    return " ".join(("", *kept))
+
+
+def nodes_by_partition(jobs: Jobs) -> Mapping[str, set[str]]:
     """Return the nodes that jobs of each partition name."""
     nodes: dict[str, set[str]] = {}
-    for partition, listed in dict.fromkeys((job.row.partition, job.row.node_list) for job in jobs):
+    for partition, listed in jobs.distinct("partition", "node_list"):
         nodes.setdefault(partition, set()).update(() if listed in UNNAMED else expand(listed))
     return nodes
 
 
-def _by_partition(jobs: Sequence[LoggedJob], *, pools: bool) -> Iterator[str]:
+def _by_partition(jobs: Jobs, *, pools: bool) -> Iterator[str]:
     """Yield the partitions with their jobs and nodes; without ``pools`` a warning for those that share no node: machines apart."""
     nodes = nodes_by_partition(jobs)
-    count = Counter(job.row.partition for job in jobs)
+    count = jobs.distinct("partition")
     if len(count) < 2:
         return
     yield "partitions: " + ", ".join(
-        f"{name or 'none'} ({number} jobs on {len(nodes[name])} nodes)" for name, number in count.most_common()
+        f"{name or 'none'} ({number} jobs on {len(nodes[name])} nodes)"
+        for (name,), number in sorted(count.items(), key=lambda item: -item[1])
     )
     apart = [
         name
@@ -437,114 +542,3 @@ def _by_partition(jobs: Sequence[LoggedJob], *, pools: bool) -> Iterator[str]:
 
 def _hours(seconds: float) -> str:
     return f"{seconds / 3600:,.1f} CPU hours"
-
-
-# What the jobs of a dump were bound by that a scenario of it does not have: counted, one line for each.
-#
-# Where it matters, jobs start sooner in a simulation than they could: eight jobs of a GPU each run at once on a node with four.
-
-# Counts of `sacct_jobs` that are about it.
-TOLD_OF_JOBS: Final = (THROTTLED, COMPONENTS, NO_NODES)
-
-
-_Test = Callable[[SacctRow, str], bool]  # of a row, and of the options of its submission
-
-
-def _resource(name: str, option: str) -> _Test:
-    """Return whether a row has a resource, by its name in TRES, or, where none are told, by an option."""
-    named, asked = re.compile(name), re.compile(rf"\s(?:{option})", re.ASCII)
-
-    def applies(row: SacctRow, options: str) -> bool:
-        amounts = [*row.allocated.items(), *row.requested.items()]
-        if any(amount and named.fullmatch(resource) for resource, amount in amounts):
-            return True
-        return not amounts and asked.search(options) is not None
-
-    return applies
-
-
-def _has_memory(row: SacctRow, _: str) -> bool:
-    told = row.requested.get("mem") or row.allocated.get("mem")
-    return bool(told) or re.search("[1-9]", row.memory) is not None
-
-
-def _matches(option: str) -> _Test:
-    asked = re.compile(rf"\s(?:{option})", re.ASCII)
-    return lambda _, options: asked.search(options) is not None
-
-
-def _waited_for(reason: str) -> _Test:
-    known = re.compile(reason)
-    return lambda row, _: known.fullmatch(row.reason) is not None
-
-
-_KINDS: Final[Sequence[tuple[str, Sequence[_Test]]]] = (
-    ("jobs had GPUs", [_resource(r"gres/gpu(:.*)?", r"--gres[= ]\S*gpu|--gpus[-= ]|-G ?[0-9a-z]")]),
-    ("jobs had other generic resources, or burst buffers", [_resource(r"gres/(?!gpu)[^/]*|bb/.*", r"--gres[= ](?!\S*gpu)|--bb")]),
-    ("jobs asked for memory", [_has_memory]),
-    ("jobs had licences", [_resource("license/.*", "$"), _matches(r"-L ?\S|--licenses[= ]"), _waited_for("Licenses")]),
-    ("jobs ran in reservations", [lambda row, _: row.reservation not in UNNAMED]),
-    ("jobs waited at a limit of their QOS, account, user or partition", [_waited_for(r"(QOS|Assoc|Max|Partition\w*Limit)\w*")]),
-    (
-        "jobs asked for certain nodes, features or a network",
-        [_matches(r"-[Cwx] ?[^\s-]|--(?:constraint|nodelist|exclude|prefer|switches)[= ]|--contiguous")],
-    ),
-)  # fmt: skip
-
-
-_ALIKE: Final = 1 << 16  # kinds of rows that are kept
-
-
-@lru_cache(1 << 16)
-def options_of(command: str) -> str:
-    """Return the options of a submission, without the script and its arguments: an option has one value at most."""
-    kept: list[str] = []
-    for word in command.split()[1:]:
-        if not word.startswith("-") and not (kept and kept[-1].startswith("-")):
-            break
-        kept.append(word)
-    return " ".join(("", *kept))
-
-
-def unmodelled(jobs: Sequence[LoggedJob], counts: Mapping[str, int], sizes: int) -> Iterator[str]:
-    """Yield what binds some jobs, and no scenario has; ``sizes``: of nodes. No name of a site's is told."""
-    rows = [job.row for job in jobs]
-    found = Counter[str]()
-    known: dict[tuple[object, ...], list[str]] = {}  # of rows that are alike in all that is looked at
-    for row in rows:
-        options = options_of(row.command)
-        alike = (id(row.requested), id(row.allocated), row.memory, row.reservation, row.reason, options)
-        told_of = known.get(alike)
-        if told_of is None:
-            if len(known) >= _ALIKE:
-                known.clear()
-            told_of = [told for told, tests in _KINDS if any(applies(row, options) for applies in tests)]
-            known[alike] = told_of
-        for told in told_of:
-            found[told] += 1
-    yield from (f"{found[told]} {told}" for told, _ in _KINDS if told in found)
-    for text in TOLD_OF_JOBS:
-        if text in counts:
-            yield f"{counts[text]} {text}"
-    yield from _named("QOS: their priorities, limits and preemption", (row.qos for row in rows), least=1)
-    yield from _named("accounts: fair share, and their limits", (row.account for row in rows), least=2)
-    yield from _partitions(jobs)
-    if sizes > 1:
-        yield f"nodes of {sizes} sizes: a job may run on any that it fits on"
-
-
-def _named(told: str, names: Iterable[str], *, least: int) -> Iterator[str]:
-    count = Counter(name for name in names if name not in UNNAMED)
-    if len(count) >= least:
-        yield f"{sum(count.values())} jobs of {len(count)} {told}"
-
-
-def _partitions(jobs: Sequence[LoggedJob]) -> Iterator[str]:
-    """Yield how many partitions there are, and how many of them share nodes."""
-    nodes = nodes_by_partition(jobs)
-    if len(nodes) < 2:
-        return
-    users = Counter(node for own in nodes.values() for node in own)
-    shared = sum(any(users[node] > 1 for node in own) for own in nodes.values())
-    on = f"{shared} of them on the same nodes" if users else "whether on the same nodes is not known"
-    yield f"{len(jobs)} jobs of {len(nodes)} partitions, {on}: a job may run on any node; their priorities and limits"

@@ -10,18 +10,22 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timedelta
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 from zoneinfo import ZoneInfo
+
+import numpy as np
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, Epoch
-from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TOLD_OF_JOBS, TWICE, LoggedJob, jobs_of, unmodelled
+from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TWICE, Jobs, jobs_of
 from cosched_emulator.workload.sacct.sacct_machine import Machine, machine_of
 from cosched_emulator.workload.sacct.sacct_sharing import Sharing, sharing_of
+from cosched_emulator.workload.sacct.sacct_unmodelled import TOLD_OF_JOBS, unmodelled
 from cosched_emulator.workload.sacct.site_facts import Facts, read_facts
 from cosched_emulator.workload.sacct.site_scenario import COLUMNS, SiteScenario, ranges_among, site_scenario
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
@@ -29,7 +33,7 @@ from cosched_hwmodel.text_formats import decoded, encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import nearest_layout
 from cosched_plugin.common.sacct_dump import read_dump
-from cosched_plugin.common.sacct_rows import HINT, UNNAMED
+from cosched_plugin.common.sacct_rows import HINT, UNNAMED, each_of
 from cosched_plugin.common.slurm_notation import expand, natural
 
 TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
@@ -41,7 +45,6 @@ _GUESSED, _OF_NODES, _UNMODELLED, _OF_SHARING = "guessed: ", "guessed of nodes: 
 _OF_FACTS, _NOT_GIVEN = "facts of the site: ", "; not given: "
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn,exclusive,unpaired,ran_on"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
-_BLOCK: Final = 1 << 12  # rows that are one text until all are known: a million of them alone take twice as much memory
 UNEVEN: Final = (
     "jobs whose cores are not alike on their nodes: as many nodes, and the nearest number of cores that is alike"
 )
@@ -140,8 +143,8 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
     dump = read_dump(file, options.time_zone, skip_bad_rows=options.skip_bad_rows)
     pools = facts is not None and bool(facts.nodes and facts.partitions)
     found = jobs_of(dump, options.partitions, as_submitted=options.as_submitted, bound=facts is not None, pools=pools)
-    ran = [job for job in found.jobs if job.ran]
-    if not ran:
+    ran = found.jobs.take(np.flatnonzero(found.jobs.ran()))
+    if not len(ran):
         what = "; ".join(f"{count} {text}" for text, count in found.counts.items()) or "no rows"
         place = f" in {', '.join(options.partitions)}" if options.partitions else ""
         raise InputError(file, f"at least one job{place} that ran to its end", what, hint=HINT)
@@ -189,7 +192,7 @@ def _name_of(facts: Facts | None) -> str:
     return "" if facts is None or facts.config is None else facts.config.text("ClusterName")
 
 
-def _site(facts: Facts, jobs: Sequence[LoggedJob], names: _Names, options: ImportOptions) -> SiteScenario:
+def _site(facts: Facts, jobs: Jobs, names: _Names, options: ImportOptions) -> SiteScenario:
     """Return what the scenario has of a site's facts; in an anonymous one, partitions, accounts and QOS are numbers, too."""
 
     def name_of(kind: str, name: str) -> str:
@@ -198,8 +201,8 @@ def _site(facts: Facts, jobs: Sequence[LoggedJob], names: _Names, options: Impor
     def user_of(name: str) -> str:
         return str(names.number("user", name))
 
-    for job in jobs:  # users are numbered as they come, also where a site tells of others
-        names.number("user", job.row.user)
+    for (user,) in jobs.distinct("user"):  # they are numbered as they come, also where a site tells of others
+        names.number("user", user)
     return site_scenario(facts, jobs, name_of, user_of, options.threads_per_core)
 
 
@@ -226,14 +229,15 @@ def _numbered(machine: Machine, threads_per_core: int) -> dict[str, int]:
 
 
 def _layouts(
-    jobs: Sequence[LoggedJob], machine: Mapping[int, int], threads_per_core: int, numbers: Mapping[str, int]
+    jobs: Jobs, machine: Mapping[int, int], threads_per_core: int, numbers: Mapping[str, int]
 ) -> tuple[list[_Layout], Mapping[str, int]]:
     """Return the layout of each job, and counts of those that are not as the dump says."""
     counts: Counter[str] = Counter()
     known: dict[tuple[int, int, str], tuple[_Layout, str]] = {}  # with what is counted of it
     layouts = []
-    for job in jobs:
-        alike = job.nodes, job.cpus, job.row.node_list
+    cells = jobs.values("cpus", "asked", "requested", "node_list")
+    for nodes, (cpus, asked, requested, listed) in zip(each_of(jobs.nodes()), cells, strict=True):
+        alike = nodes, cpus or asked or requested.get("cpu", 0), listed
         if alike not in known:
             known[alike] = _layout(*alike, machine, threads_per_core, numbers)
         layout, odd = known[alike]
@@ -257,7 +261,7 @@ def _layout(
 
 def _write(
     folder: Path,
-    jobs: Sequence[LoggedJob],
+    jobs: Jobs,
     layouts: Sequence[_Layout],
     report: ImportReport,
     options: ImportOptions,
@@ -265,26 +269,29 @@ def _write(
     names: _Names,
     site: SiteScenario | None,
 ) -> None:
-    rows = _rows(jobs, layouts, names, report, options, site)
-    annotations = [",".join((_COLUMNS, *(COLUMNS if site else ())))]
-    trace = [*_header(jobs, report, options)]
-    while block := [*islice(rows, _BLOCK)]:
-        trace.append("\n".join(row for row, _ in block))
-        annotations += ["\n".join(texts)] if (texts := [text for _, text in block if text]) else []
-    parts = {TRACE: trace}
-    if len(annotations) > 1:  # a side file without rows is an error
-        parts[ANNOTATIONS] = annotations
-    parts[SCENARIO] = [*_scenario(report, options, shape, site, annotated=len(annotations) > 1)]
-    if report.differ:
-        parts[MACHINE] = [*(site.machine if site is not None and report.told else _machine(report))]
     make_folder(folder)
-    own = kept_names(folder) if options.anonymous else folder / NAMES
-    with new_text_file(own, force=options.force) as stream:
-        stream.write("kind,number,name\n")
-        stream.writelines(f"{kind},{number},{encoded(name)}\n" for (kind, name), number in names.known.items())
-    for name, lines in parts.items():
-        with new_text_file(folder / name, force=options.force) as stream:
-            stream.writelines(f"{line}\n" for line in lines)
+    with ExitStack() as files:
+
+        def new(file: Path) -> TextIO:
+            return files.enter_context(new_text_file(file, force=options.force))
+
+        known, trace = new(kept_names(folder) if options.anonymous else folder / NAMES), new(folder / TRACE)
+        trace.writelines(f"{line}\n" for line in _header(jobs, report, options))
+        annotations: TextIO | None = None  # a side file without rows is an error
+        for row, text in _rows(jobs, layouts, names, report, options, site):
+            trace.write(f"{row}\n")
+            if text and annotations is None:
+                annotations = new(folder / ANNOTATIONS)
+                annotations.write(f"{','.join((_COLUMNS, *(COLUMNS if site else ())))}\n")
+            if annotations is not None:
+                annotations.write(f"{text}\n" if text else "")
+        scenario = _scenario(report, options, shape, site, annotated=annotations is not None)
+        new(folder / SCENARIO).writelines(f"{line}\n" for line in scenario)
+        if report.differ:
+            machine = site.machine if site is not None and report.told else _machine(report)
+            new(folder / MACHINE).writelines(f"{line}\n" for line in machine)
+        known.write("kind,number,name\n")
+        known.writelines(f"{kind},{number},{encoded(name)}\n" for (kind, name), number in names.known.items())
 
 
 def kept_names(folder: Path) -> Path:
@@ -404,7 +411,7 @@ class _Names:
         return self.known[kind, name]
 
 
-def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOptions) -> list[str]:
+def _header(jobs: Jobs, report: ImportReport, options: ImportOptions) -> list[str]:
     notes = [
         *([] if report.told else [f"{_OF_NODES}{report.machine}"]),
         *report.guessed(),
@@ -413,11 +420,12 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
         *report.counted(),
     ]
     notes += () if options.anonymous else report.remarks
-    epoch = NO_EPOCH if options.anonymous else Epoch(jobs[0].submit_s)
+    zero_s = int(jobs.submit_s[0])
+    epoch = NO_EPOCH if options.anonymous else Epoch(zero_s)
     if options.time_zone is not None and not options.anonymous:
         zone = ZoneInfo(options.time_zone)
-        offset = datetime.fromtimestamp(jobs[0].submit_s, zone).utcoffset() or timedelta()
-        epoch = Epoch(jobs[0].submit_s, int(offset.total_seconds()), zone.key)
+        offset = datetime.fromtimestamp(zero_s, zone).utcoffset() or timedelta()
+        epoch = Epoch(zero_s, int(offset.total_seconds()), zone.key)
     return header_lines(
         jobs=len(jobs),
         processors=sum(nodes * cores for nodes, cores in report.classes),
@@ -429,7 +437,7 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
 
 
 def _rows(
-    jobs: Sequence[LoggedJob],
+    jobs: Jobs,
     layouts: Sequence[_Layout],
     names: _Names,
     report: ImportReport,
@@ -437,12 +445,12 @@ def _rows(
     site: SiteScenario | None,
 ) -> Iterator[tuple[str, str]]:
     """Yield the row of each job in the log, and its line of annotations, empty if they say nothing; numbered anew or by Slurm."""
-    zero_s = jobs[0].submit_s
-    anew = TWICE in report.counts or options.anonymous or not all(job.row.number.isdecimal() for job in jobs)
+    zero_s = int(jobs.submit_s[0])
+    anew = TWICE in report.counts or options.anonymous or not all(text.isdecimal() for (text,) in jobs.values("number"))
     flags = zip(report.sharing.exclusive, report.sharing.large, strict=True)
     numbers: Mapping[str, int] = {}  # of jobs that others wait for
     if site is not None:
-        numbers = {job.row.number: place if anew else int(job.row.number) for place, job in enumerate(jobs, 1)}
+        numbers = {own: place if anew else int(own) for place, (own,) in enumerate(jobs.values("number"), 1)}
     for place, (job, layout) in enumerate(zip(jobs, layouts, strict=True), 1):
         row = job.row
         exclusive, large = next(flags) if job.ran else (False, False)

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob
-from cosched_plugin.common.sacct_rows import UNNAMED, SacctRow
+from cosched_emulator.workload.sacct.sacct_jobs import Jobs
+from cosched_plugin.common.sacct_rows import UNNAMED, Rows, each_once
 from cosched_plugin.common.slurm_notation import expand
 
-_BLOCK: Final = 1 << 20  # stays of jobs on nodes that are swept at once, which bounds memory
+_BLOCK: Final = 1 << 16  # stays of jobs on nodes that are swept at once, which bounds memory
 # A node that was so often at its most CPUs has no more; not many, if fewer than one in so many are like it
 _FIRM: Final = 10
 _MANY: Final = 4  # siblings: a sum of even divisions is a size where one in so many shows it, and most of a few
@@ -44,7 +44,7 @@ class Machine(NamedTuple):
     shared: int  # named nodes on which jobs shared CPUs, as they held more than there are
     peak_cpus: int  # most that jobs held at one instant
     whole: float  # share of the node time of jobs that had all CPUs of their nodes
-    wholly: tuple[bool, ...]  # which jobs these are
+    wholly: _Mask  # which jobs these are
     cpus_of: Mapping[str, int]  # those that jobs name, by name
 
     @property
@@ -78,31 +78,34 @@ class Machine(NamedTuple):
         yield f"jobs held at most {self.peak_cpus} CPUs at one time"
 
 
-def machine_of(rows: Sequence[SacctRow], jobs: Sequence[LoggedJob], partitions: Sequence[str] = ()) -> Machine:
+def machine_of(rows: Rows, jobs: Jobs, partitions: Sequence[str] = ()) -> Machine:
     """Return the machine on which the rows of some partitions were held; of all partitions where none is named.
 
     Each of ``jobs`` fits on it. What other partitions held on the same nodes counts for the size of these.
     """
-    stays = _stays(rows, jobs)
+    places, end = _stays(rows, jobs)
     names: dict[str, int] = {}
-    nodes_of = {
-        text: np.array(sorted({names.setdefault(name, len(names)) for name in expand(text)}), dtype=np.int64)
-        for text in {row.node_list for row in stays}
-        if text not in UNNAMED
-    }
-    held = _Held.of(stays, nodes_of, partitions)
+    listed = rows.tables["node_list"].found
+    none = np.zeros(0, dtype=np.int64)
+    nodes_of = [none] * len(listed)  # by code
+    for code in np.unique(rows.column("node_list")[places]).tolist():
+        if listed[code] not in UNNAMED:
+            numbers = sorted({names.setdefault(name, len(names)) for name in expand(listed[code])})
+            nodes_of[code] = np.array(numbers, dtype=np.int64)
+    held = _Held.of(rows, places, end, nodes_of, partitions)
+    del places, end  # of a million rows each column counts
     shown = _Shown.on(len(names))
     ours = np.zeros(len(names), dtype=bool)
-    for row, mine, named in zip(stays, held.ours, held.named, strict=True):
-        if mine and named:
-            ours[nodes_of[row.node_list]] = True
-    busy = [_sweep(held, *block, shown, ours) for block in _blocks(stays, held, nodes_of, len(names))]
+    for code in np.unique(held.listed[held.ours]).tolist():
+        ours[nodes_of[code]] = True
+    asked = ours & (held.ours & ~held.named).any()  # when nodes are busy matters beside jobs that name none
+    busy = [_sweep(held, *block, shown, asked) for block in _blocks(held, nodes_of, len(names))]
     groups = _siblings(tuple(names), shown.partition)
     shared = _capped(shown, groups)
     _with_even_sums(shown, groups)
-    shown_by_jobs = _lifted(shown.sure, stays, nodes_of)
+    shown_by_jobs = _lifted(shown.sure, held, nodes_of)
     settled = _settled(shown_by_jobs, np.where(shown_by_jobs > shown.sure, 0, shown.often), groups)
-    sizes = settled if shared.any() else _filled(settled, shown.even, groups, stays, held, nodes_of)
+    sizes = settled if shared.any() else _filled(settled, shown.even, groups, held, nodes_of)
     counts = Counter(sizes[ours].tolist())
     added = _added(counts, held, busy)
     counts.update(added)
@@ -122,47 +125,26 @@ def machine_of(rows: Sequence[SacctRow], jobs: Sequence[LoggedJob], partitions: 
 # ---------------------------------------------------------------- what held nodes
 
 
-def _stays(rows: Sequence[SacctRow], jobs: Iterable[LoggedJob]) -> list[SacctRow]:
-    """Return the rows that held nodes, each run of a job once.
+def _stays(rows: Rows, jobs: Jobs) -> tuple[_Ints, _Ints]:
+    """Return the places of the rows that held nodes, each run of a job once, and their ends.
 
     One without an end holds them to the last time of the dump, or to its limit: the end of some jobs is never told.
     """
-    kept: list[SacctRow] = []
-    doubtful: set[tuple[str, int]] = set()  # they were cancelled while they waited, unless they are logged
-    last_s = 0
-    for row in rows:
-        last_s = max(last_s, row.submit_s, row.start_s or 0, row.end_s or 0)
-        if "." in row.label or "." in row.number or row.start_s is None or not row.cpus:
-            continue
-        if row.node_list in UNNAMED and not row.elapsed_s:
-            doubtful.add((row.number, row.start_s))
-        kept.append(row)
-    if doubtful:
-        doubtful -= {(job.row.number, job.row.start_s or 0) for job in jobs}
-        kept = [
-            row
-            for row in kept
-            if row.node_list not in UNNAMED or row.elapsed_s or (row.number, row.start_s) not in doubtful
-        ]
-    return [row if row.end_s is not None else row._replace(end_s=_latest(row, last_s)) for row in _each_once(kept)]
-
-
-def _each_once(rows: Sequence[SacctRow]) -> Iterable[SacctRow]:
-    """Return the rows without those of a run of a job that a later row tells again, unless that ends earlier."""
-    if len({row.number for row in rows}) == len(rows):
-        return rows
-    twice = Counter(row.number for row in rows)
-    found: dict[object, SacctRow] = {}
-    for place, row in enumerate(rows):
-        run = (row.number, row.start_s) if twice[row.number] > 1 else place
-        before = found.get(run)
-        if before is None or (before.end_s or 0) <= (row.end_s or 0):
-            found[run] = row
-    return found.values()
-
-
-def _latest(row: SacctRow, last_s: int) -> int:
-    return last_s if row.limit_min is None else min(last_s, (row.start_s or 0) + 60 * row.limit_min)
+    numbers, start, end = map(rows.column, ("number", "start_s", "end_s"))
+    last_s = max([int(times.max(initial=0)) for times in (rows.column("submit_s"), start, end)])
+    kept = ~rows.steps() & (start > 0) & (rows.of("cpus", int) > 0)
+    # They were cancelled while they waited, unless they are logged.
+    doubtful = kept & rows.of("node_list", lambda text: text in UNNAMED) & (rows.column("elapsed_s") == 0)
+    logged = jobs.last[np.isin(numbers[jobs.last], numbers[doubtful])]
+    runs = {*zip(numbers[logged].tolist(), start[logged].tolist(), strict=True)}
+    for place in np.flatnonzero(doubtful).tolist():
+        kept[place] = (numbers[place], start[place]) in runs
+    limit = 60 * rows.of("limit_min", lambda limit_min: -1 if limit_min is None else limit_min)
+    latest = np.where(limit < 0, last_s, np.minimum(last_s, start + limit))
+    places = np.flatnonzero(kept)
+    told = each_once(numbers[places], lambda at: int(start[places[at]]), lambda at: int(end[places[at]]))
+    places = places[told]
+    return places, np.where(end > 0, end, latest)[places]
 
 
 class _Held(NamedTuple):
@@ -177,39 +159,39 @@ class _Held(NamedTuple):
     asked: _Ints  # 0: not known
     moved: _Mask  # suspended for a time, in which another job had its CPUs
     partition: _Ints
+    listed: _Ints  # the codes of its nodes
 
     @classmethod
-    def of(cls, rows: Sequence[SacctRow], nodes_of: Mapping[str, _Ints], partitions: Sequence[str]) -> _Held:
-        """Return the columns of some rows."""
-        known: dict[str, int] = {}
+    def of(cls, rows: Rows, places: _Ints, end: _Ints, nodes_of: Sequence[_Ints], partitions: Sequence[str]) -> _Held:
+        """Return the columns of the rows at some places, with their ends."""
 
-        def column(values: Iterable[int]) -> _Ints:
-            return np.fromiter(values, dtype=np.int64, count=len(rows))
+        def told(name: str, value: Callable[[Any], Any]) -> _Ints:
+            found: _Ints = rows.of(name, value)[places]
+            return found
 
-        def mask(values: Iterable[bool]) -> _Mask:
-            return np.fromiter(values, dtype=bool, count=len(rows))
-
-        start = column(row.start_s or 0 for row in rows)
+        start, listed, cpus = rows.column("start_s")[places], rows.column("node_list")[places], told("cpus", int)
+        named = np.array([len(nodes) for nodes in nodes_of], dtype=np.int64)[listed]
+        nodes = np.where(named > 0, named, told("nodes", int))
         return cls(
-            mask(not partitions or row.partition in partitions for row in rows),
-            mask(row.node_list in nodes_of for row in rows),
+            told("partition", lambda name: not partitions or name in partitions),  # type: ignore[arg-type]
+            named > 0,
             start,
-            np.maximum(start, column(row.end_s or 0 for row in rows)),
-            column(len(nodes_of.get(row.node_list, ())) or row.nodes or row.cpus for row in rows),
-            column(row.cpus for row in rows),
-            column(row.asked for row in rows),
-            mask(row.suspended_s > 0 for row in rows),
-            column(known.setdefault(row.partition, len(known)) for row in rows),
+            np.maximum(start, end),
+            np.where(nodes > 0, nodes, cpus),
+            cpus,
+            told("asked", int),
+            rows.column("suspended_s")[places] > 0,
+            rows.column("partition")[places],
+            listed,
         )
 
 
 def peak(start: _Ints, end: _Ints, amount: _Ints) -> int:
     """Return the largest sum at one instant. What ends then has made room for what starts."""
-    times = np.concatenate((start, end))
-    begins = np.concatenate((np.ones_like(start), np.zeros_like(end)))
-    order = np.lexsort((begins, times))
-    sums = np.cumsum(np.concatenate((amount, -amount))[order])
-    return int(max(sums.max(initial=0), amount.max(initial=0)))
+    by_end, by_start = np.argsort(end), np.argsort(start)
+    gone = np.searchsorted(end[by_end], start[by_start], side="right")
+    left = np.concatenate(([0], np.cumsum(amount[by_end])))[gone]
+    return int(max((np.cumsum(amount[by_start]) - left).max(initial=0), amount.max(initial=0)))
 
 
 # ---------------------------------------------------------------- nodes with names
@@ -233,19 +215,21 @@ class _Shown(NamedTuple):
         return cls(*(np.zeros(nodes, dtype=np.int64) for _ in cls._fields))
 
 
-def _blocks(
-    rows: Sequence[SacctRow], held: _Held, nodes_of: Mapping[str, _Ints], names: int
-) -> Iterator[tuple[_Ints, _Ints]]:
+def _blocks(held: _Held, nodes_of: Sequence[_Ints], names: int) -> Iterator[tuple[_Ints, _Ints]]:
     """Yield the stays on nodes, as row and node, for some nodes after the others."""
     places = np.flatnonzero(held.named)
-    lists = [nodes_of[rows[place].node_list] for place in places.tolist()]
-    total = sum(len(nodes) for nodes in lists)
-    step = max(1, names // (total // _BLOCK + 1) + 1)
-    for first in range(0, names, step):
-        cut = lists
-        if step < names:
-            cut = [nodes[slice(*np.searchsorted(nodes, (first, first + step)))] for nodes in lists]
-        yield np.repeat(places, [len(nodes) for nodes in cut]), np.concatenate(cut)
+    listed = held.listed[places]
+    nodes = np.concatenate([np.zeros(0, dtype=np.int64), *nodes_of])
+    codes = np.repeat(np.arange(len(nodes_of)), [len(own) for own in nodes_of])
+    stays = np.bincount(nodes, np.bincount(listed, minlength=len(nodes_of))[codes], minlength=names)
+    firsts = np.flatnonzero(np.diff(np.cumsum(stays) // _BLOCK, prepend=-1)).tolist()
+    for first, end in pairwise((*firsts, names)):
+        here = (nodes >= first) & (nodes < end)
+        count = np.bincount(codes[here], minlength=len(nodes_of))
+        among = np.flatnonzero(count[listed])
+        each, begin = count[listed[among]], (np.cumsum(count) - count)[listed[among]]
+        within = np.arange(each.sum()) - np.repeat(np.cumsum(each) - each - begin, each)
+        yield np.repeat(places[among], each), nodes[here][within]
 
 
 def _sweep(held: _Held, rows: _Ints, nodes: _Ints, shown: _Shown, ours: _Mask) -> tuple[_Ints, _Ints]:
@@ -343,18 +327,17 @@ def _with_even_sums(shown: _Shown, groups: Iterable[tuple[_Ints, _Ints]]) -> Non
         shown.sure[more], shown.often[more] = shown.even[more], shown.even_often[more]
 
 
-def _lifted(sizes: _Ints, rows: Sequence[SacctRow], nodes_of: Mapping[str, _Ints]) -> _Ints:
+def _lifted(sizes: _Ints, held: _Held, nodes_of: Sequence[_Ints]) -> _Ints:
     """Return sizes with which the nodes of each job together have its CPUs: where they lack some, the smallest are larger.
 
     Jobs with few CPUs a node come first, so that those on nodes of two sizes find the smaller one known.
     """
-    most: dict[str, int] = {}
-    for row in rows:
-        if row.node_list in nodes_of:
-            most[row.node_list] = max(row.cpus, most.get(row.node_list, 0))
+    most = np.zeros(len(nodes_of), dtype=np.int64)
+    np.maximum.at(most, held.listed, held.cpus)
     lifted = sizes.copy()
-    for text, cpus in sorted(most.items(), key=lambda item: item[1] / len(nodes_of[item[0]])):
-        _fill(lifted, nodes_of[text], cpus)
+    codes, first = np.unique(held.listed[held.named], return_index=True)
+    for code in sorted(codes[np.argsort(first)].tolist(), key=lambda code: most[code] / len(nodes_of[code])):
+        _fill(lifted, nodes_of[code], int(most[code]))
     return lifted
 
 
@@ -405,9 +388,8 @@ def _filled(
     sizes: _Ints,
     even: _Ints,
     groups: Sequence[tuple[_Ints, _Ints]],
-    rows: Sequence[SacctRow],
     held: _Held,
-    nodes_of: Mapping[str, _Ints],
+    nodes_of: Sequence[_Ints],
 ) -> _Ints:
     """Return sizes with which siblings together, and all nodes, have the CPUs that were held on them at one time.
 
@@ -416,11 +398,9 @@ def _filled(
     group_of = np.zeros(len(sizes), dtype=np.int64)
     for place, (own, _) in enumerate(groups):
         group_of[own] = place
-    within = {
-        text: places.pop() for text, nodes in nodes_of.items() if len(places := set(group_of[nodes].tolist())) == 1
-    }
+    within = [set(group_of[nodes].tolist()) for nodes in nodes_of]
     counted = held.named & ~held.moved
-    of_row = np.array([within.get(row.node_list, -1) for row in rows], dtype=np.int64)
+    of_row = np.array([places.pop() if len(places) == 1 else -1 for places in within])[held.listed]
     filled = sizes.copy()
     together = ((own, counted & (of_row == place)) for place, (own, _) in enumerate(groups))
     for nodes, mask in chain(together, [(np.arange(len(sizes)), counted)]):
@@ -470,16 +450,12 @@ def _added(counts: Mapping[int, int], held: _Held, busy: Sequence[tuple[_Ints, _
 # ---------------------------------------------------------------- all nodes
 
 
-def _whole(
-    jobs: Sequence[LoggedJob], nodes_of: Mapping[str, _Ints], sizes: _Ints, largest: int
-) -> tuple[float, tuple[bool, ...]]:
+def _whole(jobs: Jobs, nodes_of: Sequence[_Ints], sizes: _Ints, largest: int) -> tuple[float, _Mask]:
     """Return which share of the node time went to jobs that had their nodes wholly, and which jobs these are."""
-    own = {text: (len(nodes), int(sizes[nodes].sum())) for text, nodes in nodes_of.items()}
-    held = whole = 0
-    wholly = []
-    for job in jobs:
-        nodes, cpus = own.get(job.row.node_list) or (max(1, job.nodes), largest * max(1, job.nodes))
-        wholly.append(job.row.cpus >= cpus)
-        held += job.run_s * nodes
-        whole += job.run_s * nodes * wholly[-1]
-    return (whole / held if held else 0.0), tuple(wholly)
+    listed = jobs.column("node_list")
+    named = np.array([len(nodes) for nodes in nodes_of])[listed]
+    nodes = np.where(named > 0, named, np.maximum(1, jobs.nodes()))
+    own = np.array([int(sizes[nodes].sum()) for nodes in nodes_of])[listed]
+    wholly = jobs.of("cpus", int) >= np.where(named > 0, own, largest * nodes)
+    held = (jobs.run_s * nodes).astype(np.float64)  # exact: whole numbers
+    return float(held[wholly].sum() / held.sum()) if held.any() else 0.0, wholly

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob, options_of
+from cosched_emulator.workload.sacct.sacct_jobs import Jobs, options_of
 from cosched_emulator.workload.sacct.sacct_machine import peak
 from cosched_plugin.common.sacct_rows import UNNAMED, SacctRow
 from cosched_plugin.common.slurm_notation import amounts, expand
@@ -31,7 +31,12 @@ _MOSTLY: Final = 0.9  # of the jobs of a partition that could do with less: whol
 _EXCLUSIVE: Final = re.compile(r"\s--exclusive\b", re.ASCII)
 _MEMORY: Final = re.compile(r"\s--mem(?:-per-(?:cpu|gpu))?[= ]", re.ASCII)
 _NUMBERED: Final = re.compile(r"\[[^\]]*\]|[0-9]+", re.ASCII)
-_ASKED: Final = re.compile(r"([0-9.]+[A-Z]?)([nc]?)", re.ASCII)  # ReqMem
+_ASKED: Final = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,6})?[KMGTPE]?)[nc]?", re.ASCII)  # ReqMem
+
+_MOST_MB: Final = 1 << 51
+
+_Ints = NDArray[np.int64]
+_Mask = NDArray[np.bool_]
 
 
 class Sharing(NamedTuple):
@@ -70,86 +75,93 @@ class Sharing(NamedTuple):
         yield f"room for a second job: in at most {100 * self.room:.0f} % of the CPU time that jobs held, while one that fits waited"
 
 
-def sharing_of(
-    jobs: Sequence[LoggedJob], whole: Sequence[bool], threads_per_core: int = 1, memory_mb: int | None = None
-) -> Sharing:
+def sharing_of(jobs: Jobs, whole: _Mask, threads_per_core: int = 1, memory_mb: int | None = None) -> Sharing:
     """Return what is said of some jobs, ``whole``: which of them had all CPUs of their nodes; ``memory_mb``: of every node."""
     exclusive = _exclusive(jobs, whole, threads_per_core)
-    memory = [memory_of(job.row) for job in jobs]
-    nodes = _node_memory(jobs, memory) if memory_mb is None else {}
-    each_mb = [round(own / max(1, job.row.cpus)) for job, own in zip(jobs, memory, strict=True)]
-    defaults = _defaults(jobs, each_mb)
-    large, by_default = [], 0
-    for job, alone, own, each in zip(jobs, exclusive, memory, each_mb, strict=True):
-        row = job.row
-        size = memory_mb or min((nodes[kind] for kind in _kinds(row.node_list) if kind in nodes), default=0)
-        much = not alone and 2 * own > size * max(1, job.nodes) > 0
-        default = much and not _MEMORY.search(options_of(row.command)) and each == defaults.get(row.partition)
-        by_default += default
-        large.append(much and not default)
-    sizes = {memory_mb} if memory_mb else set(nodes.values())
-    held = outside = 0
-    for job, alone, much in zip(jobs, exclusive, large, strict=True):
-        used = (_end_s(job) - (job.row.start_s or job.submit_s)) * job.row.cpus
-        held += used
-        outside += used * (alone or much)
-    room = room_of(
-        Stay(job.submit_s, job.row.start_s or job.submit_s, _end_s(job), job.row.cpus, not (alone or much))
-        for job, alone, much in zip(jobs, exclusive, large, strict=True)
-    )
+    large, by_default, sizes = _large(jobs, exclusive, memory_mb)
+    never = exclusive | large
+    start, end = jobs.column("start_s"), jobs.end_s()
+    cpus = jobs.of("cpus", int)
+    used = ((end - start) * cpus).astype(np.float64)  # exact: whole numbers
+    held, beside = used.sum(), ~never
+    shared = room_of(jobs.submit_s[beside], start[beside], end[beside], cpus[beside])
     return Sharing(
-        exclusive,
-        tuple(large),
+        tuple(exclusive.tolist()),
+        tuple(large.tolist()),
         by_default,
-        tuple(sorted(sizes)) if any(memory) else (),
+        sizes,
         memory_mb is not None,
-        outside / held if held else 0.0,
-        room / held if held else 0.0,
+        float(used[never].sum() / held) if held else 0.0,
+        float(shared / held) if held else 0.0,
     )
-
-
-def _end_s(job: LoggedJob) -> int:
-    start_s = job.row.start_s or job.submit_s
-    return max(start_s, job.row.end_s or start_s)
 
 
 # ---------------------------------------------------------------- what can never share
 
 
-def _exclusive(jobs: Sequence[LoggedJob], whole: Sequence[bool], threads_per_core: int) -> tuple[bool, ...]:
+def _large(jobs: Jobs, exclusive: _Mask, memory_mb: int | None) -> tuple[_Mask, int, tuple[int, ...]]:
+    """Return which jobs are large, how many more would be but for a default, and the sizes of nodes."""
+    nodes, memory = np.maximum(1, jobs.nodes()), _memory(jobs)
+    each_mb = np.rint(memory / np.maximum(1, jobs.of("cpus", int))).astype(np.int64)
+    of_kind = _node_memory(jobs, nodes, memory) if memory_mb is None else {}
+
+    def size_of(node_list: str) -> int:
+        return memory_mb or min((of_kind[kind] for kind in _kinds(node_list) if kind in of_kind), default=0)
+
+    room = nodes * jobs.of("node_list", size_of)
+    much = ~exclusive & (2 * memory > room) & (room > 0)
+    asked = jobs.of("command", lambda command: _MEMORY.search(options_of(command)) is not None)
+    default = much & ~asked & (each_mb == _defaults(jobs, each_mb))
+    sizes = {memory_mb} if memory_mb else set(of_kind.values())
+    return much & ~default, int(default.sum()), tuple(sorted(sizes)) if memory.any() else ()
+
+
+def _exclusive(jobs: Jobs, whole: _Mask, threads_per_core: int) -> _Mask:
     """Return which jobs are alone on their nodes by their own wish."""
-    spare = [  # more than a core was not asked for
-        has and 0 < job.row.asked <= job.row.cpus - threads_per_core for job, has in zip(jobs, whole, strict=True)
-    ]
-    got, could = Counter[str](), Counter[str]()
-    for job, has, more in zip(jobs, whole, spare, strict=True):
-        got[job.row.partition] += more
-        could[job.row.partition] += more or not has
-    return tuple(
-        _EXCLUSIVE.search(options_of(job.row.command)) is not None
-        or (more and got[job.row.partition] < _MOSTLY * could[job.row.partition])
-        for job, more in zip(jobs, spare, strict=True)
-    )
+    asked = jobs.of("asked", int)
+    spare = (
+        whole & (asked > 0) & (asked <= jobs.of("cpus", int) - threads_per_core)
+    )  # more than a core was not asked for
+    partition, kinds = jobs.column("partition"), len(jobs.rows.tables["partition"].found)
+    got = np.bincount(partition[spare], minlength=kinds)
+    could = np.bincount(partition[spare | ~whole], minlength=kinds)
+    wished = jobs.of("command", lambda command: _EXCLUSIVE.search(options_of(command)) is not None)
+    exclusive: _Mask = wished | (spare & (got < _MOSTLY * could)[partition])
+    return exclusive
 
 
 def memory_of(row: SacctRow) -> int:
     """Return the memory of all nodes of a job; 0: not told."""
-    told = row.allocated.get("mem") or row.requested.get("mem")
-    found = None if told else _ASKED.fullmatch(row.memory)
-    if found is None:
-        return told or 0
-    times = {"n": row.nodes, "c": row.cpus}.get(found[2], 1)
-    text = found[1] if found[1][-1].isalpha() else f"{found[1]}M"
-    return times * amounts(f"mem={text}")["mem"]
+    times = {"n": row.nodes, "c": row.cpus}.get(row.memory[-1:], 1)
+    return row.allocated.get("mem") or row.requested.get("mem") or times * _asked_mb(row.memory)
 
 
-def _defaults(jobs: Iterable[LoggedJob], each_mb: Iterable[int]) -> Mapping[str, int]:
-    """Return the memory for each CPU that more than half of the jobs of a partition have, by partition; ``each_mb``: of each job."""
-    found: dict[str, Counter[int]] = {}
-    for job, each in zip(jobs, each_mb, strict=True):
-        found.setdefault(job.row.partition, Counter())[each] += 1
-    most = {partition: counts.most_common(1)[0] for partition, counts in found.items()}
-    return {partition: each for partition, (each, count) in most.items() if 2 * count > found[partition].total()}
+@cache
+def _asked_mb(text: str) -> int:
+    """Return the amount of ReqMem, of what it names: of each node, of each CPU, or of the job."""
+    found = _ASKED.fullmatch(text)
+    return 0 if found is None else amounts(f"mem={found[1] if found[1][-1].isalpha() else f'{found[1]}M'}")["mem"]
+
+
+def _memory(jobs: Jobs) -> _Ints:
+    """Return the memory of all nodes of each job; 0: not told."""
+    told, requested = (
+        jobs.of(name, lambda amounts: min(amounts.get("mem", 0), _MOST_MB)) for name in ("allocated", "requested")
+    )
+    asked = jobs.of("memory", lambda text: min(_asked_mb(text), _MOST_MB >> 20))
+    of = np.where(jobs.of("memory", lambda text: text.endswith("n")), jobs.of("nodes", int), 1)
+    of = np.where(jobs.of("memory", lambda text: text.endswith("c")), jobs.of("cpus", int), of)
+    return np.where(told, told, np.where(requested, requested, asked * of)).astype(np.int64)
+
+
+def _defaults(jobs: Jobs, each_mb: _Ints) -> _Ints:
+    """Return the memory for each CPU that more than half of the jobs of each job's partition have; -1: none; ``each_mb``: of each."""
+    partition = jobs.column("partition").astype(np.int64)
+    pairs, count = np.unique(np.stack((partition, each_mb)), axis=1, return_counts=True)
+    most = 2 * count > np.bincount(partition)[pairs[0]]
+    found = np.full(partition.max() + 1, -1)
+    found[pairs[0][most]] = pairs[1][most]
+    return found[partition]
 
 
 @cache
@@ -158,61 +170,44 @@ def _kinds(node_list: str) -> frozenset[str]:
     return frozenset([""] if node_list in UNNAMED else _NUMBERED.sub("#", node_list).split(","))
 
 
-def _node_memory(jobs: Sequence[LoggedJob], memory: Sequence[int]) -> Mapping[str, int]:
+def _node_memory(jobs: Jobs, nodes: _Ints, memory: _Ints) -> Mapping[str, int]:
     """Return the memory of a node by kind: the most of one job, or of all at one time on as many nodes as were held.
 
-    ``memory``: of each job.
+    ``nodes`` and ``memory``: of each job.
     """
+    lists = jobs.rows.tables["node_list"].found
     by_kind: dict[str, list[int]] = {}
-    for place, job in enumerate(jobs):
-        kinds = _kinds(job.row.node_list)
-        if len(kinds) == 1:
-            by_kind.setdefault(next(iter(kinds)), []).append(place)
-    found = {
-        kind: _most_mb([jobs[place] for place in own], [memory[place] for place in own])
-        for kind, own in by_kind.items()
-    }
+    for code in np.unique(jobs.column("node_list")).tolist():
+        if len(kinds := _kinds(lists[code])) == 1:
+            by_kind.setdefault(next(iter(kinds)), []).append(code)
+    found = {}
+    for kind, codes in by_kind.items():
+        own = np.flatnonzero(np.isin(jobs.column("node_list"), codes))
+        named = len({name for code in codes if lists[code] not in UNNAMED for name in expand(lists[code])})
+        most = peak(jobs.column("start_s")[own], jobs.end_s()[own], memory[own])
+        found[kind] = max(int((-(-memory[own] // nodes[own])).max()), -(-most // named) if named else 0)
     return {kind: size for kind, size in found.items() if size}
 
 
-def _most_mb(jobs: Sequence[LoggedJob], memory: Sequence[int]) -> int:
-    each = max(-(-own // max(1, job.nodes)) for job, own in zip(jobs, memory, strict=True))
-    lists = {job.row.node_list for job in jobs} - {*UNNAMED}
-    nodes = len({name for text in lists for name in expand(text)})
-    start = np.fromiter((job.row.start_s or 0 for job in jobs), np.int64, len(jobs))
-    end = np.fromiter(map(_end_s, jobs), np.int64, len(jobs))
-    most = peak(start, end, np.array(memory, np.int64))
-    return max(each, -(-most // nodes)) if nodes else each
-
-
 # ---------------------------------------------------------------- room
-
-
-class Stay(NamedTuple):
-    """A job: from ``submit`` it waits, from ``start`` to ``end`` it holds ``size`` CPUs."""
-
-    submit: int
-    start: int
-    end: int
-    size: int
-    beside: bool  # whether it may be beside others
 
 
 _ENDS: Final = 2  # after 0, it is submitted, and 1, it starts
 _BLOCK: Final = 1 << 16  # events in lists at one time
 
 
-def room_of(stays: Iterable[Stay]) -> int:
-    """Return the CPU seconds with room for a second job, in n log n."""
-    table = np.fromiter((stay[:4] for stay in stays if stay.beside), "i8,i8,i8,i8")
-    submit, start, end, sizes = (table[name] for name in table.dtype.names or ())
+def room_of(submit: _Ints, start: _Ints, end: _Ints, sizes: _Ints) -> int:
+    """Return the CPU seconds with room for a second job, in n log n.
+
+    From ``submit`` a job that may be beside others waits, from ``start`` to ``end`` it holds as many CPUs as its size.
+    """
     times = np.concatenate((submit, start, end))
     order = np.argsort(times, kind="stable")
     waiting = _Sums(np.unique(sizes).tolist())
     held = room = before = 0
     for block in range(0, len(order), _BLOCK):
         events = order[block : block + _BLOCK]
-        kinds, places = np.divmod(events, len(table))
+        kinds, places = np.divmod(events, len(sizes))
         for at, kind, size in zip(times[events].tolist(), kinds.tolist(), sizes[places].tolist(), strict=True):
             if at > before:
                 room += (at - before) * min(held, waiting.up_to(held)) if held else 0

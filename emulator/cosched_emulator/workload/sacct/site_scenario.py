@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob
+from cosched_emulator.workload.sacct.sacct_jobs import Jobs, LoggedJob
 from cosched_emulator.workload.sacct.sacct_sharing import memory_of
 from cosched_emulator.workload.sacct.site_facts import Facts, Node, Outage, Record
 from cosched_hwmodel.units import amounts_text
 from cosched_plugin.common.limits import ENFORCED, NO_LIMIT, UNBOUND, Association, Limited, Qos
+from cosched_plugin.common.sacct_rows import each_of
 from cosched_plugin.common.slurm_notation import ranges_text
 
 COLUMNS: Final = (
@@ -55,14 +56,15 @@ class SiteScenario(NamedTuple):
 
 
 def site_scenario(
-    facts: Facts, jobs: Sequence[LoggedJob], name_of: NameOf, user_of: Callable[[str], str], threads_per_core: int
+    facts: Facts, jobs: Jobs, name_of: NameOf, user_of: Callable[[str], str], threads_per_core: int
 ) -> SiteScenario:
     """Return what a scenario of some jobs, in order of their submission, has of a site's facts."""
     site = _Site(facts, jobs, name_of, user_of, threads_per_core)
     limits = (*site.limits(),)
     accounts = site.accounts() if any(line.startswith("account = ") for line in limits) else ()
     tables = (*site.partitions(), *accounts, *limits, *site.script())
-    policy, cells = tuple(site.policy()), tuple(map(site.columns(), jobs))
+    known: dict[Sequence[str], Sequence[str]] = {}  # most jobs are like another one
+    policy, cells = tuple(site.policy()), tuple(known.setdefault(own, own) for own in map(site.columns(), jobs))
     return SiteScenario(
         site.classes(), tuple(site.machine()), tables, policy, cells, tuple(site.untold()), site.numbers
     )
@@ -85,7 +87,7 @@ class _Site:
     def __init__(
         self,
         facts: Facts,
-        jobs: Sequence[LoggedJob],
+        jobs: Jobs,
         name_of: NameOf,
         user_of: Callable[[str], str],
         threads_per_core: int,
@@ -99,10 +101,11 @@ class _Site:
         self.numbers = {node.name: number for number, node in enumerate(self.nodes)}
         self.resources = {name for node in self.nodes for name, _ in node.resources}
         self.had: dict[str, dict[str, int]] = {"max_nodes": {}, "max_time_s": {}}  # by partition, the most of a job
-        for job in jobs:
-            for key, value in (("max_nodes", job.nodes), ("max_time_s", 60 * (job.row.limit_min or 0))):
-                most = self.had[key]
-                most[job.row.partition] = max(value, most.get(job.row.partition, 0))
+        for nodes, (partition, limit_min) in zip(
+            each_of(jobs.nodes()), jobs.values("partition", "limit_min"), strict=True
+        ):
+            for key, value in (("max_nodes", nodes), ("max_time_s", 60 * (limit_min or 0))):
+                self.had[key][partition] = max(value, self.had[key].get(partition, 0))
 
     def _below_root(self, found: tuple[Association, ...] | None) -> tuple[Association, ...] | None:
         """Return associations with the root as the parent of accounts without one."""
@@ -210,7 +213,7 @@ class _Site:
         for each in self.facts.associations or ():
             if each.user:
                 users.setdefault(each.account, []).append(each)
-        logged = {(job.row.account, job.row.user) for job in self.jobs}
+        logged = {*self.jobs.distinct("account", "user")}
         for account in accounts:
             name = {"account": self.name_of("account", account.account)}
             if account.together != NO_LIMIT:
@@ -229,8 +232,8 @@ class _Site:
     # ------------------------------------------------------------ what takes nodes away
 
     def script(self) -> Iterator[str]:
-        zero_s = self.jobs[0].submit_s
-        last_s = max([job.row.end_s or 0 for job in self.jobs], default=zero_s)
+        zero_s = int(self.jobs.submit_s[0])
+        last_s = int(self.jobs.column("end_s").max())
         if not self.nodes:
             return
         for (begin_s, end_s), names in _together(self.facts.outages or (), last_s).items():
@@ -292,8 +295,8 @@ class _Site:
         """Yield the shares of accounts and users by path; a user in several accounts is in the one with most of its jobs."""
         found = self.facts.associations or ()
         above = {each.account: each.parent for each in found if not each.user}
-        count = Counter((job.row.user, job.row.account) for job in self.jobs)
-        most = {user: account for (user, account), _ in reversed(count.most_common())}
+        count = self.jobs.distinct("user", "account")
+        most = dict(sorted(count, key=lambda pair: -count[pair])[::-1])
 
         def path(account: str) -> list[str]:
             names: list[str] = []
@@ -406,7 +409,7 @@ class _Site:
         down = sum(not node.up for node in self.nodes)
         if down:
             yield f"{down} nodes that are out of service at present: only outages (sacctmgr show event) take nodes away"
-        used = sum(job.row.reservation not in ("", "(null)") for job in self.jobs)
+        used = int(self.jobs.of("reservation", lambda name: name not in ("", "(null)")).sum())
         if used:
             yield f"{used} jobs ran in reservations: they wait for their end, or run elsewhere"
         if not self.nodes and (facts.partitions or facts.reservations or facts.outages):
