@@ -20,10 +20,12 @@ QUICK_JOBS: Final = 500
 QUICK_LOGS: Final = False
 SEEDS: Final = 10
 TUNED: Final = 3  # seeds with which settings were chosen; not those of this study
+FRESH: Final = range(21, 31)  # seeds that no study, tuning or prototype of symbiosis had used before
 FEW: Final = 5  # seeds of what explains
 HARMED: Final = 3  # seeds whose jobs are compared with those of shaken baselines
 VARIANTS_TRIED: Final = 61  # compositions and settings that were run on W2 with the tuning seeds
 MODELS: Final = ("W1", "W2", "W3")
+ANEW: Final[Mapping[str, str]] = {f"{name}, fresh seeds": name for name in ("W2", "W1", "W3")}
 # Log -> file, nodes (one for each processor of the log), and jobs between the begins of its windows.
 LOGS: Final = {
     "SDSC-SP2": ("SDSC-SP2-1998-4.2-cln.swf.gz", 128, 12_000),
@@ -136,7 +138,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "workloads": [
             *([] if size.quick else _with_co_runs(size, logs)),
             {"name": GLTS_W1, **_without_seed(glts_scenario("W1", size.jobs))},
-            *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name]}} for name in MODELS),
+            *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name.partition(",")[0]]}} for name in (*MODELS, *ANEW)),
             *([] if size.quick else [*_windows(size, logs), *_short(size, logs)]),
         ],
         "beliefs": beliefs_of(BELIEFS),
@@ -147,7 +149,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             {"name": MEASURED, "monitoring": {"after_s": 60, "above": 0.0}},
         ],
         "policies": policies_of(POLICIES),
-        "seeds": [*_seeds(size.seeds)],
+        "seeds": [*_seeds(size.seeds), *([] if size.quick else FRESH)],
         "runs": tables_of(products(size)),
         "baseline": {
             "policy": EASY,
@@ -231,6 +233,7 @@ def products(size: Size) -> Iterator[Product]:
     unshared = [U1_SHORTEST, SYMBIOSIS]
     yield Product("dear", ["W2"], unshared, few, [WHOLE], [EXACT])
     yield Product("knowledge", ["W2"], unshared, few, beliefs=WRONG)
+    yield Product("fresh", [*ANEW], MAIN[1:], FRESH, beliefs=[EXACT])
     alone, corrected = [PSS, EASY_SHORTEST, *UNSHARED], [f"{name}, {CORRECTED}" for name in UNSHARED]
     yield Product(CORRECTED, [*CORRECTED_AT], alone, few[:2], [MEASURED], [EXACT])
     yield Product(CORRECTED, [*CORRECTED_AT], corrected, few[:2], [MEASURED], CORRECTED_BELIEFS)
