@@ -63,7 +63,7 @@ def write_results(page: Path, paper: str, title: str, body: Sequence[str], previ
 def outcome_lines(body: Sequence[str]) -> Iterator[str]:
     """Yield what came out, for a terminal: how many verdicts of each kind, then what was measured, what is decided first."""
     for line in head_lines(body)[:1]:
-        yield line.partition(" Were no claim true")[0]
+        yield line.partition(" Of ")[0]
     rows = [_cells(line) for line in verdict_lines(marked(body), "") if line.startswith("|")][2:]
     rows = sorted((row for row in rows if row[3] != NOT_RUN), key=lambda row: row[3].startswith(NOT_SHOWN))
     for claim, published, measured, verdict, _ in rows[:MOST_TOLD]:
@@ -151,8 +151,8 @@ def head_lines(body: Sequence[str]) -> list[str]:
     if tested:
         stand = sum(verdict.endswith(STANDS) for _, verdict, _ in rows)
         text += (
-            f" Were no claim true, at most {(1 - LEVEL) / 2 * tested:.1f} of the {tested} rows with an interval would be *yes* by"
-            f" chance. After Holm's correction over these, {stand} verdicts stand."
+            f" Of {tested} with an interval at most {(1 - LEVEL) / 2 * tested:.1f} would be *yes* by chance; {stand} verdicts stand after"
+            " Holm's correction."
         )
     return [text, ""] if rows else []
 

@@ -15,7 +15,7 @@ def _ids(**counts: int) -> tuple[str, ...]:
 
 
 # By page. C: results; E: energy; S: measured slowdowns of LOMARC, which the page on hardware judges; W: what the workload is like;
-# X: experiments for which the text leaves room; G, A: what is wanted of our own policies.
+# X: experiments for which the text leaves room; G, A, U: what is wanted of our own policies.
 LISTS: Final = {
     "rua": _ids(C=34, X=7),
     "lomarc": _ids(C=38),
@@ -25,4 +25,5 @@ LISTS: Final = {
     "hardware": _ids(S=16),
     "symbiosis": _ids(G=19),
     "guests": _ids(A=14),
+    "gpus": _ids(U=6),
 }

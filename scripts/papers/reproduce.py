@@ -49,6 +49,8 @@ PAPERS: Final[Mapping[str, Words]] = {
         "Hold symbiosis, cosched's own policy, against the fair baselines", "500 jobs, two seeds, W2 alone"),
     "guests": Words("guests", "Guests beside a site's own scheduler",
         "Say what guests beside a site's own scheduler gain, for whom, and what that hangs on", "500 jobs, two seeds, W2 alone"),
+    "gpus": Words("gpus", "GPUs that two jobs may share",
+        "Say what sharing GPUs gains, for whom, and what must be known for it", "200 jobs, two seeds"),
 }
 # fmt: on
 

@@ -194,7 +194,7 @@ def test_what_no_run_decides_has_a_row_and_is_not_counted() -> None:
     assert [claim.ids for claim in claims_in(body)] == ["C1", "C2", "C3", "C4, C5", "C6"]
     head = head_lines(body)[0]
     assert head.startswith("1 rows judge a claim: 1 yes. Not counted: 1 by construction, 1 contradicted by print, ")
-    assert "at most 0.0 of the 1 rows" in head
+    assert "Of 1 with an interval at most 0.0" in head
     page = [line for line in verdict_lines(body, "x.md") if "[1](x.md" in line]
     assert [line[2:4] for line in page] == ["C2", "C3", "C6"]  # the others are in the appendix alone
 
@@ -206,7 +206,7 @@ def test_verdicts_that_stand_after_holms_correction_are_marked() -> None:
     body = marked([*HEAD, *(claim.row for claim in claims)])
     assert [line.split(" | ")[-1] for line in body[2:]] == ["yes (Holm) |", "yes |", "yes |"]
     assert marked(body) == body
-    assert "After Holm's correction over these, 1 verdicts stand." in head_lines(body)[0]
+    assert "1 verdicts stand after Holm's correction." in head_lines(body)[0]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from scripts.papers.claims import VERDICTS
@@ -25,17 +25,22 @@ SHOWN: Final = {
 COLOURS: Final = {**POLICIES, ex.OPTED["half"]: "#3d6b8c", ex.OPTED["quarter"]: "#a9c4d6"}
 
 
-def _policies() -> Section:
+def over(base: str, cells: Iterable[Where]) -> Section:
+    """Return a table of figures over those of a policy, under which beliefs count for nothing."""
     rows: list[Row] = []
-    for work in WORKS:
-        places = [(name, None) for name in ex.MAIN] + [(ex.GUESTS, belief) for belief in ex.OPTED.values()]
-        for policy, belief in places:
-            where, base = Where(work, policy, belief=belief), Where(work, ex.EASY)
-            found = [mean(key, where) if policy == ex.EASY else ratio(key, where, base) for key in SHOWN]
-            name = policy if belief is None else f"{policy}, {belief}"
-            rows.append(((work, name), [*found, aside(mean("node_sharing", where, 100.0))]))
-    text = f"Each figure over that of {ex.EASY}, paired by seed; of {ex.EASY} itself in seconds."
+    for where in cells:
+        there = Where(where.workload, base)
+        found = [mean(key, where) if where.policy == base else ratio(key, where, there) for key in SHOWN]
+        name = where.policy if where.belief is None else f"{where.policy}, {where.belief}"
+        rows.append(((where.workload, name), [*found, aside(mean("node_sharing", where, 100.0))]))
+    text = f"Each figure over that of {base}, paired by seed; of {base} itself in seconds."
     return table(("", ""), [*SHOWN.values(), "shared [%]"], rows, text)
+
+
+def _cells() -> Iterator[Where]:
+    for work in WORKS:
+        yield from [Where(work, name) for name in ex.MAIN]
+        yield from [Where(work, ex.GUESTS, belief=belief) for belief in ex.OPTED.values()]
 
 
 def _who_pays() -> Section:
@@ -91,7 +96,7 @@ _NAMED: Final = words(
 )
 PARTS: Final = {
     "What was expected, and what is wanted": claims_of(claims, text=VERDICTS),
-    "All policies": _policies(),
+    "All policies": over(ex.EASY, _cells()),
     "Who pays": _who_pays(),
     "What is believed": _beliefs(),
     "Who is later": harm(ex.EASY, _HARMED, _HARMED[:3], "four", "three"),
@@ -113,27 +118,33 @@ def _head(figures: Figures, size: Size) -> list[str]:
 report = page(_head, PARTS)
 
 
-def _picture(figures: Figures) -> Any:
-    works = [work for work in WORKS if figures.seeds(Where(work, ex.GUESTS))]
-    if not works:
-        return None
-    figure, axes = grid(1, 1)
-    places: dict[str, Sequence[Where]] = {
-        name: [Where(work, name) for work in works] for name in (ex.PSS, ex.LOMARC, ex.SYMBIOSIS, ex.GUESTS)
-    }
-    for belief in ex.OPTED.values():
-        places[belief] = [Where(work, ex.GUESTS, belief=belief) for work in works]
-    rows = {name: [_point(figures, where) for where in cells] for name, cells in places.items()}
-    bars(axes[0], rows, COLOURS, published=False)
-    axes[0].set_xticks(range(len(works)), works)
-    axes[0].set_ylabel(f"mean response over that of {ex.EASY}", fontsize=8)
-    legend(figure, axes[0])
-    return figure
+def bars_over(
+    base: str, works: Iterable[str], policies: Iterable[str], beliefs: Iterable[str] = ()
+) -> Callable[[Figures], Any]:
+    """Return what draws mean responses over those of a policy; the last policy under each of some beliefs, too."""
+    every, names = [*works], [*policies]
+
+    def picture(figures: Figures) -> Any:
+        works = [work for work in every if figures.seeds(Where(work, names[-1]))]
+        if not works:
+            return None
+        figure, axes = grid(1, 1)
+        places = {name: [Where(work, name) for work in works] for name in names}
+        for belief in beliefs:
+            places[belief] = [Where(work, names[-1], belief=belief) for work in works]
+        rows = {name: [_point(figures, where, base) for where in cells] for name, cells in places.items()}
+        bars(axes[0], rows, COLOURS, published=False)
+        axes[0].set_xticks(range(len(works)), works)
+        axes[0].set_ylabel(f"mean response over that of {base}", fontsize=8)
+        legend(figure, axes[0])
+        return figure
+
+    return picture
 
 
-def _point(figures: Figures, where: Where) -> Point | None:
-    found = [*figures.ratios(RESPONSE, where, Where(where.workload, ex.EASY)).values()]
+def _point(figures: Figures, where: Where, base: str) -> Point | None:
+    found = [*figures.ratios(RESPONSE, where, Where(where.workload, base)).values()]
     return point_of(found) if found else None
 
 
-PICTURES: Final = {"": _picture}
+PICTURES: Final = {"": bars_over(ex.EASY, WORKS, (ex.PSS, ex.LOMARC, ex.SYMBIOSIS, ex.GUESTS), ex.OPTED.values())}

@@ -34,7 +34,7 @@ def folder_of(logs: Path | None) -> Path:
 
 def aris_file(logs: Path | None) -> Path:
     """Return the file of the ARIS table; SystemExit where it is missing."""
-    return _there(folder_of(logs) / ARIS)
+    return there(folder_of(logs) / ARIS)
 
 
 def marconi_file(logs: Path | None) -> Path:
@@ -42,7 +42,7 @@ def marconi_file(logs: Path | None) -> Path:
 
     Run times are those of the same program and class with 256 processes; where ARIS has none, the mean of these.
     """
-    measured, aris = speedups(logs), _read(aris_file(logs))
+    measured, aris = speedups(logs), read(aris_file(logs))
     known = {name: aris.compact_s.get(f"{name}.{PROCESSES}") for name in measured.applications}
     usual = statistics.fmean([run_s for run_s in known.values() if run_s is not None])
     text = io.StringIO()
@@ -51,10 +51,16 @@ def marconi_file(logs: Path | None) -> Path:
     for (name, other), ratio in measured.ratios.items():
         run_s = known[name]
         writer.writerow((name, other, repr(ratio), PROCESSES, f"{usual if run_s is None else run_s:.2f}"))
+    return Path(lasting("marconi.csv", text.getvalue()))
+
+
+def lasting(name: str, text: str) -> str:
+    """Write a file that runs read, and return its path, which has a digest: what was made with another content stays what it was."""
     MADE.mkdir(parents=True, exist_ok=True)
-    file = MADE / f"marconi-{hashlib.sha256(text.getvalue().encode()).hexdigest()[:8]}.csv"
-    file.write_text(text.getvalue(), encoding="utf-8", newline="")
-    return file
+    stem, ending = name.rsplit(".", 1)
+    file = MADE / f"{stem}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.{ending}"
+    file.write_text(text, encoding="utf-8", newline="")
+    return str(file)
 
 
 def sub_map(table: CoRunTable, speedup: float) -> tuple[str, ...]:
@@ -89,17 +95,19 @@ def all_measured(table: CoRunTable) -> list[str]:
 
 def speedups(logs: Path | None) -> CoRunTable:
     """Return the Marconi table."""
-    return _read(_there(folder_of(logs) / MARCONI))
+    return read(there(folder_of(logs) / MARCONI))
 
 
-def _read(file: Path) -> CoRunTable:
+def read(file: Path) -> CoRunTable:
+    """Return a table; SystemExit where it is damaged."""
     try:
         return read_table(file)
     except TableError as error:
         raise SystemExit(f"reproduce: {error}") from error
 
 
-def _there(file: Path) -> Path:
+def there(file: Path, source: str = SOURCE) -> Path:
+    """Return a file; end the program where it is missing."""
     if not file.is_file():
-        lacking(f"no table {file}", SOURCE)
+        lacking(f"no table {file}", source)
     return file

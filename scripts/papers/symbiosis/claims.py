@@ -25,22 +25,22 @@ def best_paper(figures: Figures, workload: str, figure: str) -> Where:
     return Where(workload, min(means)[1] if means else ex.PAPERS[0])
 
 
-def _against_best(ids: str, key: str, most: float) -> Any:
+def _against_best(ids: str, key: str, most: float, work: str = "W2") -> Any:
     """Return a claim against the best paper's policy, which is named where the claim is."""
 
     def claims(figures: Figures) -> list[Claim]:
-        best = best_paper(figures, "W2", key)
+        best = best_paper(figures, work, key)
         text = f"{ids}: {NAMES[key]} over that of the best paper's policy"
         return Table(figures).claims(
-            [at_most(text, ratio(key, ex.SYMBIOSIS, best), most, at=f"W2, {best.policy}", work="W2")]
+            [at_most(text, ratio(key, ex.SYMBIOSIS, best), most, at=f"{work}, {best.policy}", work=work)]
         )
 
     return claims
 
 
-def _above_floor(figures: Figures, work: str) -> Found:
+def above_floor(figures: Figures, work: str, policy: str = ex.SYMBIOSIS) -> Found:
     """Return Hshk less its floor."""
-    later, floor = (figures.values(name, Where(work, ex.SYMBIOSIS)) for name in ("harm_hshk", "harm_hshk_floor"))
+    later, floor = (figures.values(name, Where(work, policy)) for name in ("harm_hshk", "harm_hshk_floor"))
     return difference_of(later, floor) if later else None
 
 
@@ -71,12 +71,13 @@ _U1 = cell(ex.U1_SHORTEST, variant=None)
 # fmt: off
 CLAIMS: Final = (
     _against_best("G1", RESPONSE, 0.72),
+    *(_against_best("G1 again, fresh seeds", RESPONSE, 0.72, work) for work in ex.ANEW),
     _against_best("G2", SLOWDOWN, 0.25),
     _against_best("G3", P99, 1.0),
     _to_shortest("G4", RESPONSE, 0.85, work="W2"),
     _to_shortest("G5", SLOWDOWN, 1.0, work="W2"),
-    at_most("G6: Hshk less its floor", _above_floor, 0.0, work="W2"),
-    at_most("G13: Hshk less its floor", _above_floor, 0.02, work="W1"),
+    at_most("G6: Hshk less its floor", above_floor, 0.0, work="W2"),
+    at_most("G13: Hshk less its floor", above_floor, 0.02, work="W1"),
     *_later(ex.SYMBIOSIS, None, ("G7: H1", 0.08), ("G8: H1 of the worst class", 0.15)),
     *(each for log in ex.LOGS for each in (_to_shortest("G9", RESPONSE, ON_LOGS[log], work=log), _to_shortest("G10", SLOWDOWN, 1.0,
             work=log))),

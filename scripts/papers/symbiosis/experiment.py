@@ -138,7 +138,10 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "workloads": [
             *([] if size.quick else _with_co_runs(size, logs)),
             {"name": GLTS_W1, **_without_seed(glts_scenario("W1", size.jobs))},
-            *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name.partition(",")[0]]}} for name in (*MODELS, *ANEW)),
+            *(
+                {"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name.partition(",")[0]]}}
+                for name in (*MODELS, *ANEW)
+            ),
             *([] if size.quick else [*_windows(size, logs), *_short(size, logs)]),
         ],
         "beliefs": beliefs_of(BELIEFS),

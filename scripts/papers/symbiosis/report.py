@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
 from typing import Any, Final
 
 from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm
-from scripts.papers.pages import Columns, Section, change, claims_of, means_table, page, table, words
+from scripts.papers.pages import Columns, Row, Section, change, claims_of, means_table, page, ratio, table, words
 from scripts.papers.pictures import POLICIES, bars, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
 from scripts.papers.study import BASE, Size
 from scripts.papers.symbiosis import experiment as ex
-from scripts.papers.symbiosis.claims import claims
+from scripts.papers.symbiosis.claims import best_paper, claims
+from scripts.tables import number
 
 SHOWN: Final[Columns] = {
     RESPONSE: ("response, mean [s]", 1.0),
@@ -49,6 +52,28 @@ def _ablation() -> Section:
     return table(("", "without"), heads, rows, text, counted=False)
 
 
+def _own(figures: Figures) -> list[str]:
+    """Return how much of what symbiosis gains on fresh seeds is its own, and how much the papers' policy in its order has."""
+    rows: list[Row] = []
+    for work in ex.ANEW:
+        best = best_paper(figures, work, RESPONSE)
+        own, shortest = (Where(work, name) for name in (ex.SYMBIOSIS, ex.U1_SHORTEST))
+        by_seed, base = figures.ratios(RESPONSE, own, best).values(), figures.mean(RESPONSE, best)
+        found = [figures.mean(RESPONSE, where) for where in (shortest, own)]
+        if base is None or None in found or not by_seed:
+            continue
+        less = [base.mean - each.mean for each in found if each]
+        spread = f"{number(min(by_seed))} to {number(max(by_seed))}"
+        cells = [ratio(RESPONSE, own, best), spread, ratio(RESPONSE, shortest, best), ratio(RESPONSE, own, shortest)]
+        rows.append(((work, best.policy), [*cells, number(100 * less[0] / less[1])]))
+    heads = ["symbiosis / best", "by seed", "L-U1, shortest first / best", "symbiosis / L-U1, shortest first"]
+    text = (
+        f"Mean response, {len(ex.FRESH)} seeds that no study or tuning had used. *Share*: what {ex.U1_SHORTEST} takes off the mean of"
+        " the best paper's policy, in percent of what symbiosis does."
+    )
+    return table(("", "best paper's"), [*heads, "share [%]"], rows, text)(figures)
+
+
 def _dear() -> Section:
     places: list[dict[str, str]] = [{"variant": ex.WHOLE}, *({"belief": belief} for belief in ex.WRONG)]
     rows = [
@@ -76,30 +101,26 @@ def _dear() -> Section:
     return table(("", ""), heads, rows, text, counted=False)
 
 
-def _corrected() -> Section:
-    """Return what a corrected belief changes against the same policy without sharing."""
+def corrected(places: Iterable[tuple[str, str]], variant: str, text: str) -> Section:
+    """Return what a corrected belief changes against the same policy without sharing, by workload and belief."""
     rows = [
         (
             (work, belief),
             [
-                change(
-                    RESPONSE,
-                    Where(work, f"{name}, {ex.CORRECTED}", ex.MEASURED, belief),
-                    Where(work, alone, ex.MEASURED),
-                )
+                change(RESPONSE, Where(work, f"{name}, {ex.CORRECTED}", variant, belief), Where(work, alone, variant))
                 for name, alone in ex.UNSHARED.items()
             ],
         )
-        for work in ex.CORRECTED_AT
-        for belief in ex.CORRECTED_BELIEFS
+        for work, belief in places
     ]
-    text = (
-        f"Mean response against that of the same policy without sharing, with `--set belief=corrected`. {ex.CORRECTED_JOBS} jobs of a"
-        " run, two seeds: a first look. Under the exact belief schedules are those without correction."
-    )
-    return table(("", "belief"), [f"{name}, %" for name in ex.UNSHARED], rows, text, counted=False)
+    told = f"Mean response against that of the same policy without sharing, with `--set belief=corrected`. {text}"
+    return table(("", "belief"), [f"{name}, %" for name in ex.UNSHARED], rows, told, counted=False)
 
 
+_FIRST_LOOK: Final = (
+    f"{ex.CORRECTED_JOBS} jobs of a run, two seeds: a first look. Under the exact belief schedules are those without"
+    " correction."
+)
 _HARMED: Final = (ex.EASY_SHORTEST, "L-R", ex.U1_SHORTEST, ex.SYMBIOSIS)
 _EXPRESS: Final = Where("W2", ex.EXPRESS, variant=ex.HARMED_AT)
 _NAMED: Final = words(
@@ -107,6 +128,7 @@ _NAMED: Final = words(
 )
 PARTS: Final = {
     "What is wanted": claims_of(claims, text=VERDICTS),
+    "How much of the gain is its own": _own,
     "All policies": means_table(SHOWN, [Where(work, name) for work in (*ex.MODELS, *ex.LOGS) for name in ex.MAIN]),
     "Short jobs stop others, at three prices": _express(),
     "On halves of nodes": means_table(
@@ -118,7 +140,7 @@ PARTS: Final = {
     ),
     "What each part is worth": _ablation(),
     "Where sharing is dear, or not understood": _dear(),
-    "A belief that is corrected": _corrected(),
+    "A belief that is corrected": corrected(product(ex.CORRECTED_AT, ex.CORRECTED_BELIEFS), ex.MEASURED, _FIRST_LOOK),
     "Who is worse off": harm(
         ex.EASY,
         [*(Where(work, name) for work in ex.MODELS for name in _HARMED), Where("W2", ex.LEDGER), _EXPRESS],

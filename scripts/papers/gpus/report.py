@@ -1,0 +1,61 @@
+"""The page of GPUs that two jobs may share: who gains, who pays, and what the scheduler must know."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scripts.papers.claims import VERDICTS
+from scripts.papers.figures import Figures, Where
+from scripts.papers.gpus import experiment as ex
+from scripts.papers.gpus.claims import claims
+from scripts.papers.guests.report import bars_over, over
+from scripts.papers.harm import harm
+from scripts.papers.pages import claims_of, page, words
+from scripts.papers.rua.experiment import WINDOWS
+from scripts.papers.rua.windows import WindowFigures
+from scripts.papers.saturation import saturation
+from scripts.papers.study import BASE, Size
+from scripts.papers.symbiosis.report import corrected
+
+_NAMED: Final = words(
+    ("policy", "preset", "what it is"), [(name, f"`{preset}`", text) for name, (preset, _, text) in ex.POLICIES.items()]
+)
+_HARMED: Final = [Where(ex.V100, name) for name in ex.MAIN[1:]]
+_TOLD: Final = [
+    (work, ex.believed(gpu, belief)) for gpu, work in zip(ex.TYPES, ex.SHORT, strict=True) for belief in ex.BELIEVED
+]
+_SHORT: Final = (
+    f"{ex.SHORT_JOBS} jobs of a run, two seeds: a first look. *{ex.NOISE}*: each ratio with that error; *{ex.SHUFFLED}*: each"
+    f" application has the row and column of another one; *{ex.INVERTED}*: the best pair has the ratio of the worst, and so on."
+)
+PARTS: Final = {
+    "What is wanted": claims_of(claims, text=VERDICTS),
+    "All policies": over(
+        ex.EASY_SHORTEST,
+        [
+            *(Where(work, name) for work in ex.WORKS for name in ex.MAIN),
+            *(Where(ex.V100, f"{name}, {ex.LEARNED}", belief=ex.UNKNOWN) for name in ex.LEARNING),
+        ],
+    ),
+    "A belief that is corrected": corrected(_TOLD, BASE, _SHORT),
+    "Who is later": harm(ex.EASY_SHORTEST, _HARMED, _HARMED[2:4], "four", "three"),
+    "Saturation": saturation([Where(work, name) for work in ex.WORKS for name in (ex.EASY_SHORTEST, ex.SYMBIOSIS)]),
+}
+
+
+def _head(figures: Figures, size: Size) -> list[str]:
+    return [
+        f"{ex.GPUS} GPUs of one type; a GPU has two places, and pairs the measured slowdowns of its type. {', '.join(ex.TYPES)}:"
+        f" {size.jobs:,} jobs of the Lublin-Feitelson model, its processors taken as GPUs, seeds {ex.FIRST_SEED} to"
+        f" {ex.FIRST_SEED + size.seeds - 1}. *Philly*: {size.jobs:,} jobs with GPUs and run times as Gavel's generator draws them from"
+        f" Microsoft's Philly log, at a load of {ex.LOAD:g}; {len(WINDOWS)} draws. What a job runs is drawn from the table, uniformly;"
+        f" estimates are exact. Symbiosis was mended by {ex.VARIANTS_TRIED} variants on the V100 with seeds 1 and 2. Not all seeds have"
+        " run everywhere: each row says how many.",
+        "",
+        *_NAMED(figures)[:-1],
+    ]
+
+
+report = page(_head, PARTS, WindowFigures)
+PICTURES: Final = {"": bars_over(ex.EASY_SHORTEST, ex.WORKS, ex.SHARING)}
+OVER: Final = WindowFigures
