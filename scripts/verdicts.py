@@ -151,8 +151,8 @@ def head_lines(body: Sequence[str]) -> list[str]:
     if tested:
         stand = sum(verdict.endswith(STANDS) for _, verdict, _ in rows)
         text += (
-            f" Of {tested} with an interval at most {(1 - LEVEL) / 2 * tested:.1f} would be *yes* by chance; {stand} verdicts stand after"
-            " Holm's correction."
+            f" Of {tested} with an interval at most {(1 - LEVEL) / 2 * tested:.1f} would be *yes* by chance; {stand} verdicts stand"
+            " after Holm's correction."
         )
     return [text, ""] if rows else []
 

@@ -23,7 +23,7 @@ LISTS: Final = {
     "paired-gang": _ids(C=54),
     "coscheduling": _ids(C=56, E=12),
     "hardware": _ids(S=16),
-    "symbiosis": _ids(G=19),
+    "symbiosis": _ids(G=20),
     "guests": _ids(A=14),
     "gpus": _ids(U=6),
 }

@@ -25,7 +25,7 @@ FEW: Final = 5  # seeds of what explains
 HARMED: Final = 3  # seeds whose jobs are compared with those of shaken baselines
 VARIANTS_TRIED: Final = 61  # compositions and settings that were run on W2 with the tuning seeds
 MODELS: Final = ("W1", "W2", "W3")
-ANEW: Final[Mapping[str, str]] = {f"{name}, fresh seeds": name for name in ("W2", "W1", "W3")}
+ANEW: Final = "W2, fresh seeds"
 # Log -> file, nodes (one for each processor of the log), and jobs between the begins of its windows.
 LOGS: Final = {
     "SDSC-SP2": ("SDSC-SP2-1998-4.2-cln.swf.gz", 128, 12_000),
@@ -138,10 +138,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "workloads": [
             *([] if size.quick else _with_co_runs(size, logs)),
             {"name": GLTS_W1, **_without_seed(glts_scenario("W1", size.jobs))},
-            *(
-                {"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name.partition(",")[0]]}}
-                for name in (*MODELS, *ANEW)
-            ),
+            *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name[:2]]}} for name in (*MODELS, ANEW)),
             *([] if size.quick else [*_windows(size, logs), *_short(size, logs)]),
         ],
         "beliefs": beliefs_of(BELIEFS),
@@ -236,7 +233,7 @@ def products(size: Size) -> Iterator[Product]:
     unshared = [U1_SHORTEST, SYMBIOSIS]
     yield Product("dear", ["W2"], unshared, few, [WHOLE], [EXACT])
     yield Product("knowledge", ["W2"], unshared, few, beliefs=WRONG)
-    yield Product("fresh", [*ANEW], MAIN[1:], FRESH, beliefs=[EXACT])
+    yield Product("fresh", [ANEW], MAIN[1:], FRESH, beliefs=[EXACT])
     alone, corrected = [PSS, EASY_SHORTEST, *UNSHARED], [f"{name}, {CORRECTED}" for name in UNSHARED]
     yield Product(CORRECTED, [*CORRECTED_AT], alone, few[:2], [MEASURED], [EXACT])
     yield Product(CORRECTED, [*CORRECTED_AT], corrected, few[:2], [MEASURED], CORRECTED_BELIEFS)

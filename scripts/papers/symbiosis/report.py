@@ -10,7 +10,7 @@ from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm
-from scripts.papers.pages import Columns, Row, Section, change, claims_of, means_table, page, ratio, table, words
+from scripts.papers.pages import Columns, Section, change, claims_of, means_table, page, ratio, table, words
 from scripts.papers.pictures import POLICIES, bars, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
@@ -54,24 +54,22 @@ def _ablation() -> Section:
 
 def _own(figures: Figures) -> list[str]:
     """Return how much of what symbiosis gains on fresh seeds is its own, and how much the papers' policy in its order has."""
-    rows: list[Row] = []
-    for work in ex.ANEW:
-        best = best_paper(figures, work, RESPONSE)
-        own, shortest = (Where(work, name) for name in (ex.SYMBIOSIS, ex.U1_SHORTEST))
-        by_seed, base = figures.ratios(RESPONSE, own, best).values(), figures.mean(RESPONSE, best)
-        found = [figures.mean(RESPONSE, where) for where in (shortest, own)]
-        if base is None or None in found or not by_seed:
-            continue
-        less = [base.mean - each.mean for each in found if each]
-        spread = f"{number(min(by_seed))} to {number(max(by_seed))}"
-        cells = [ratio(RESPONSE, own, best), spread, ratio(RESPONSE, shortest, best), ratio(RESPONSE, own, shortest)]
-        rows.append(((work, best.policy), [*cells, number(100 * less[0] / less[1])]))
-    heads = ["symbiosis / best", "by seed", "L-U1, shortest first / best", "symbiosis / L-U1, shortest first"]
+    own, shortest = (Where(ex.ANEW, name) for name in (ex.SYMBIOSIS, ex.U1_SHORTEST))
+    best = best_paper(figures, ex.ANEW, RESPONSE)
+    means = [figures.mean(RESPONSE, where) for where in (best, shortest, own)]
+    before, theirs, mine = (found.mean if found else 0.0 for found in means)
+    by_seed = [number(value) for value in sorted(figures.ratios(RESPONSE, own, best).values())]
+    share = 100 * (before - theirs) / (before - mine or 1.0)
     text = (
-        f"Mean response, {len(ex.FRESH)} seeds that no study or tuning had used. *Share*: what {ex.U1_SHORTEST} takes off the mean of"
-        " the best paper's policy, in percent of what symbiosis does."
+        f"W2, {len(ex.FRESH)} seeds that no study or tuning had used, {ex.FRESH[0]} to {ex.FRESH[-1]}. Mean response of {own.policy}"
+        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. {shortest.policy} has {share:.0f} % of what {own.policy} takes off the"
+        " mean."
     )
-    return table(("", "best paper's"), [*heads, "share [%]"], rows, text)(figures)
+    cells = [
+        ((place.policy, base.policy), [ratio(key, place, base) for key in (RESPONSE, SLOWDOWN, P99)])
+        for place, base in ((own, best), (shortest, best), (own, shortest), (own, Where(ex.ANEW, ex.EASY_SHORTEST)))
+    ]
+    return table(("", "over"), [SHOWN[key][0] for key in (RESPONSE, SLOWDOWN, P99)], cells, text)(figures)
 
 
 def _dear() -> Section:
