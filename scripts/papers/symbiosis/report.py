@@ -62,8 +62,8 @@ def _own(figures: Figures) -> list[str]:
     share = 100 * (before - theirs) / (before - mine or 1.0)
     text = (
         f"W2, {len(ex.FRESH)} seeds that no study or tuning had used, {ex.FRESH[0]} to {ex.FRESH[-1]}. Mean response of {own.policy}"
-        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. {shortest.policy} has {share:.0f} % of what {own.policy} takes off the"
-        " mean."
+        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. Of what {own.policy} takes off the mean, {shortest.policy} has"
+        f" {share:.0f} %."
     )
     cells = [
         ((place.policy, base.policy), [ratio(key, place, base) for key in (RESPONSE, SLOWDOWN, P99)])
