@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scripts.papers.figures import Figures, Where, percent_text
+from scripts.papers.gpus import experiment as gpus
 from scripts.papers.guests import experiment as guests
 from scripts.papers.guests.measures import figures as opted_in_of
+from scripts.papers.hardware import co_runs
 from scripts.papers.harm import harm
 from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import TABLE_2 as PRINTED
@@ -113,6 +115,17 @@ def test_a_quick_reproduction_that_needs_no_files_runs_without_them(tmp_path: Pa
     quick = Size(paper.QUICK_JOBS, 2, quick=True)
     plan = make_plan(read_experiment(paper.experiment(quick, tmp_path / "nowhere")))
     assert {cell.names["workloads"] for cell in plan.cells} == {"W2"}
+
+
+def test_a_table_that_is_wrong_on_purpose_has_other_ratios_of_the_same_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(co_runs, "MADE", tmp_path)
+    table = tmp_path / "t.csv"
+    table.write_text("row,column,ratio\na,a,1.1\na,b,1.9\nb,a,1.4\nb,b,never\n", encoding="utf-8")
+    inverted = co_runs.read(Path(gpus.wrong_table(table, gpus.INVERTED)))
+    assert inverted.ratios == {("a", "a"): 1.9, ("b", "a"): 1.4, ("a", "b"): 1.1}
+    assert not inverted.never  # what cannot be together is a fact of the site
 
 
 def test_who_opted_in_is_told_of_every_run_and_is_who_shares() -> None:

@@ -73,7 +73,7 @@ def believed(gpu: str, belief: str) -> str:
 def experiment(size: Size, logs: Path) -> dict[str, Any]:
     """Return the table of the study; it needs tables of co-runs. A seed draws jobs of the model, and what they run."""
     tables = {gpu: there(folder_of(logs) / f"gpu-pairs-{gpu.lower()}.csv", SOURCE) for gpu in TYPES}
-    wrong = [(believed(gpu, how), _wrong(tables[gpu], how)) for gpu in TYPES for how in WRONG]
+    wrong = [(believed(gpu, how), wrong_table(tables[gpu], how)) for gpu in TYPES for how in WRONG]
     monitoring = {"after_s": MEASURED_AFTER_S, "above": 0.0}
     return {
         "title": "GPUs that two jobs may share",
@@ -115,7 +115,7 @@ def _workloads(size: Size, tables: Mapping[str, Path], monitoring: Mapping[str, 
             yield {"name": in_window(f"{gpu}, Philly", window), "truth": truth, "workload": first | bounds}
 
 
-def _wrong(table: Path, how: str) -> str:
+def wrong_table(table: Path, how: str) -> str:
     """Return a file with ratios that are wrong on purpose: of the pairs of other applications, drawn, or the reverse by rank."""
     found = read(table)
     if how == SHUFFLED:
