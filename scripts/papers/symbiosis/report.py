@@ -17,7 +17,7 @@ from scripts.papers.saturation import saturation
 from scripts.papers.study import BASE, Size
 from scripts.papers.symbiosis import experiment as ex
 from scripts.papers.symbiosis.claims import best_paper, claims
-from scripts.tables import number
+from scripts.tables import NOTHING, number
 
 SHOWN: Final[Columns] = {
     RESPONSE: ("response, mean [s]", 1.0),
@@ -56,18 +56,23 @@ def _own(figures: Figures) -> list[str]:
     """Return how much of what symbiosis gains on fresh seeds is its own, and how much the papers' policy in its order has."""
     own, shortest = (Where(ex.ANEW, name) for name in (ex.SYMBIOSIS, ex.U1_SHORTEST))
     best = best_paper(figures, ex.ANEW, RESPONSE)
-    means = [figures.mean(RESPONSE, where) for where in (best, shortest, own)]
-    before, theirs, mine = (found.mean if found else 0.0 for found in means)
     by_seed = [number(value) for value in sorted(figures.ratios(RESPONSE, own, best).values())]
-    share = 100 * (before - theirs) / (before - mine or 1.0)
+    without = Where(ex.ANEW, ex.EASY_SHORTEST)
+
+    def share(base: Where) -> str:
+        before, theirs, mine = (figures.values(RESPONSE, where) for where in (base, shortest, own))
+        seeds = before.keys() & theirs.keys() & mine.keys()
+        gains = [sum(before[seed] - by[seed] for seed in seeds) for by in (theirs, mine)]
+        return f"{100 * gains[0] / gains[1]:.0f}" if seeds else NOTHING
+
     text = (
         f"W2, {len(ex.FRESH)} seeds that no study or tuning had used, {ex.FRESH[0]} to {ex.FRESH[-1]}. Mean response of {own.policy}"
-        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. Of what {own.policy} takes off the mean, {shortest.policy} has"
-        f" {share:.0f} %."
+        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. {shortest.policy} has {share(best)} % of what {own.policy} takes"
+        f" off the mean of {best.policy}, and {share(without)} % of what it takes off that of {without.policy}."
     )
     cells = [
         ((place.policy, base.policy), [ratio(key, place, base) for key in (RESPONSE, SLOWDOWN, P99)])
-        for place, base in ((own, best), (shortest, best), (own, shortest), (own, Where(ex.ANEW, ex.EASY_SHORTEST)))
+        for place, base in ((own, best), (shortest, best), (own, shortest), (own, without))
     ]
     return table(("", "over"), [SHOWN[key][0] for key in (RESPONSE, SLOWDOWN, P99)], cells, text)(figures)
 
