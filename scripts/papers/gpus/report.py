@@ -34,6 +34,7 @@ PARTS: Final = {
         ex.EASY_SHORTEST,
         [
             *(Where(work, name) for work in ex.WORKS for name in ex.MAIN),
+            Where(ex.V100, ex.FOR_CORES),
             *(Where(ex.V100, f"{name}, {ex.LEARNED}", belief=ex.UNKNOWN) for name in ex.LEARNING),
         ],
     ),
@@ -49,8 +50,8 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f" {size.jobs:,} jobs of the Lublin-Feitelson model, its processors taken as GPUs, seeds {ex.FIRST_SEED} to"
         f" {ex.FIRST_SEED + size.seeds - 1}. *Philly*: {size.jobs:,} jobs with GPUs and run times as Gavel's generator draws them from"
         f" Microsoft's Philly log, at a load of {ex.LOAD:g}; {len(WINDOWS)} draws. What a job runs is drawn from the table, uniformly;"
-        f" estimates are exact. Symbiosis was mended by {ex.VARIANTS_TRIED} variants on the V100 with seeds 1 and 2. Not all seeds have"
-        " run everywhere: each row says how many.",
+        f" estimates are exact. Symbiosis' terms on GPUs are the last of {ex.VARIANTS_TRIED} that were tried, on the V100 with seeds"
+        " 1 to 4, on the others with seed 3. Not all seeds have run everywhere: each row says how many.",
         "",
         *_NAMED(figures)[:-1],
     ]
