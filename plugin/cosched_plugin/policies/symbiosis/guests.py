@@ -22,6 +22,14 @@ from cosched_plugin.policies.symbiosis.slowdowns import Slowdowns, of_two
 _LEFT: Final = 64  # jobs that have left may be remembered so far
 
 
+class _Terms(NamedTuple):
+    """On which terms jobs share nodes."""
+
+    min_gain: float
+    budget: float
+    brief: float = -inf  # what a brief guest must gain more than, in processes
+
+
 class _Refused(NamedTuple):
     """Jobs that are not guests of any hosts."""
 
@@ -55,8 +63,10 @@ class Guests(api.Matching):
         pairs: bool = True,
         inside: bool = False,
     ) -> None:
-        self._min_gain = min_gain
-        self._budget = budget
+        # Measured pairs on GPUs slow each other down by 2.7 in the median (V100), by the larger factor of the two, so that a budget for
+        # pairs of hyperthreads refuses most that gain; and few pairs gain on some (K80: 16 %), so that brief guests without gain cost
+        # more than their wait. Factors were chosen on seeds 1 to 3 of docs/results/gpus.md.
+        self._by_device = {False: _Terms(min_gain, budget), True: _Terms(min_gain / 2, budget * 4, 0.0)}
         self._brief_us = round(brief_s * api.SECOND_US)
         self._most = hosts
         self._empty_nodes = empty_nodes
@@ -120,7 +130,7 @@ class Guests(api.Matching):
         # Of a model by which two jobs slow each other down by unlike factors, the larger one says too little of what the machine does.
         own, theirs = self._slowdowns.each(hosts.jobs, rows[places], view)
         gains = self._gains(hosts, free[places], np.where(slow < inf, own, inf), theirs, sizes)
-        enough = (gains >= self._min_gain * sizes) | ((estimates_us[places] <= self._brief_us) & (gains > -inf))
+        enough = self._enough(gains, sizes, estimates_us[places], view)
         self._candidates = frozenset([jobs[place].id for place in places[enough].tolist()])
         return self._candidates
 
@@ -170,7 +180,7 @@ class Guests(api.Matching):
         slow = np.maximum(self._slowdowns.both([host], table.rows, model)[0], 1.0)
         # A quick check: as if only one of the two, whichever is cheaper, were slowed down.
         gains = np.maximum(sizes / slow, sizes - host.processes * (1.0 - 1.0 / slow))
-        fine = (gains >= self._min_gain * sizes) & (sizes <= host.processes) & (slow < inf)
+        fine = (gains >= self._terms(view).min_gain * sizes) & (sizes <= host.processes) & (slow < inf)
         for place in fine.nonzero()[0].tolist():
             guest = table.jobs[place]
             if guest is host or not self._may_share(guest):
@@ -185,7 +195,7 @@ class Guests(api.Matching):
         view, host = context.view, offer.job
         host_slow, guest_slow = of_two(host, guest, view)
         lost = host.processes * (1.0 - 1.0 / host_slow)
-        if not guest.processes / guest_slow - lost >= self._min_gain * guest.processes:
+        if not guest.processes / guest_slow - lost >= self._terms(view).min_gain * guest.processes:
             return None
         runs = api.beside(host, offer.runs, guest, view)
         if runs is None:
@@ -201,12 +211,23 @@ class Guests(api.Matching):
         both = []
         for each, other, ratio in ((offer, guest, host_slow), (alone, host, guest_slow)):
             span_us = ends[each.job.id]
-            if span_us - each.run_us > self._budget * each.job.estimate_us:
+            if span_us - each.run_us > self._terms(view).budget * each.job.estimate_us:
                 return None
             both.append(api.Newcomer(api.slowed(each, span_us), api.Tenancy((other.id,), 0, each.run_us, ratio, 0)))
         return api.GroupSeat(tuple(both), (), view)
 
     # A pending job beside running ones.
+
+    def _terms(self, view: api.View) -> _Terms:
+        return self._by_device[bool(view.machine.same_nodes)]
+
+    def _enough(self, gains: api.Floats, sizes: api.Ints, estimates_us: api.Ints, view: api.View) -> api.Bools:
+        """Tell which guests gain enough, or are brief."""
+        terms = self._terms(view)
+        enough: api.Bools = (gains >= terms.min_gain * sizes) | (
+            (estimates_us <= self._brief_us) & (gains > terms.brief)
+        )
+        return enough
 
     def _free_to(self, jobs: Sequence[api.JobSpec], view: api.View) -> api.Ints:
         """Return the threads of empty nodes that each job may have besides: none where it shares all of its nodes, or none."""
@@ -288,7 +309,7 @@ class Guests(api.Matching):
             free *= _may_hold(gate, now_us, now_us + estimates_us, 1 if one else view.free_threads)
         losses = np.where(may, hosts.losses(slower), inf)
         ranked = hosts.cheapest(losses / mine + 1.0 - 1.0 / own, losses, own, sizes, free)
-        fine = (ranked.gains >= self._min_gain * sizes) | ((estimates_us <= self._brief_us) & (ranked.gains > -inf))
+        fine = self._enough(ranked.gains, sizes, estimates_us, view)
         if self._most:
             fine &= ranked.needed < self._most
         column = {job.id: place for place, job in enumerate(jobs)}
@@ -296,7 +317,9 @@ class Guests(api.Matching):
 
     def _affordable(self, hosts: OpenHosts, later_us: api.Floats, context: api.Context) -> api.Bools:
         """Tell whether hosts have the budget for guests that cost them so much, or are that far ahead by the ledger."""
-        may: api.Bools = (later_us == 0.0) | (hosts.lost_us + later_us <= self._budget * hosts.estimates_us)
+        may: api.Bools = (later_us == 0.0) | (
+            hosts.lost_us + later_us <= self._terms(context.view).budget * hosts.estimates_us
+        )
         ledger = context.ledger
         if ledger is not None and not may.all():
             spare_us = [ledger.spare_us(host.running, context.view) for host in hosts.hosts]
