@@ -55,6 +55,8 @@ def ran(
     nodes: int,
     settings: Mapping[str, Any] | None = None,
     prices: Mapping[str, float] | None = None,
+    *,
+    devices: bool = False,
     **matching: Any,
 ) -> Run:
     """Run jobs on nodes with one core of two hardware threads under ``symbiosis``; ``matching`` are settings of it."""
@@ -65,7 +67,7 @@ def ran(
     (folder / "jobs.swf").write_text(f"; MaxProcs: {nodes}\n" + "\n".join(rows) + "\n")
     scenario = {
         "workload": {"swf": str(folder / "jobs.swf"), "limits": "none"},
-        "cluster": {"nodes": nodes, "preset": "lomarc-ht"},
+        "cluster": {"nodes": nodes, "preset": "lomarc-ht"} | ({"same_nodes": True} if devices else {}),
         "truth": {"contention": "pairs", "pairs": str(folder / "pairs.csv")},
         "preemption": dict(prices or {}),
     }
@@ -141,6 +143,16 @@ def test_a_guest_that_gains_too_little_waits_unless_it_is_brief(tmp_path: Path) 
     assert times(ran(tmp_path, jobs, 6, min_gain=0.01))[2][0] == pytest.approx(1000)
     assert times(ran(tmp_path, jobs, 6, min_gain=-0.2))[2][0] == 10
     assert times(ran(tmp_path, jobs, 6, min_gain=0.01, brief_s=100))[2][0] == 10
+
+
+def test_on_devices_a_host_may_lose_more_and_a_brief_guest_must_gain(tmp_path: Path) -> None:
+    """As pairs on GPUs cost more and gain less than on hyperthreads (docs/results/gpus.md)."""
+    dear = [Job("mild", 2, 1000), Job("harsh", 2, 1000, 10)]
+    lossy = [Job("harsh", 2, 1000), Job("harsh", 2, 100, 10)]
+    for devices in (False, True):
+        assert (times(ran(tmp_path, dear, 2, devices=devices))[2][0] == 10) == devices
+        brief = times(ran(tmp_path, lossy, 2, devices=devices, brief_s=100))
+        assert (brief[2][0] == 10) != devices
 
 
 def test_two_pending_jobs_start_together_where_both_cannot_have_nodes(tmp_path: Path) -> None:
