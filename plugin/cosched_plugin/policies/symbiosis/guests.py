@@ -45,8 +45,8 @@ class Guests(api.Matching):
     its estimate. ``brief_s``: jobs up to this estimate may be guests whatever they gain. ``hosts``: of a guest, at most (0: any
     number). ``empty_nodes``: a guest may take empty nodes besides. ``pairs``: a job that starts may take one with it, the first in
     queue order that gains enough. ``inside``: a guest's limit must end before those of its hosts, so that no reservation which counts
-    on these is later for it. Where jobs share all of their nodes or none, as on GPUs, a guest needs half the least gain, a brief one some
-    gain, and the budget is four times as large.
+    on these is later for it. Where jobs share all of their nodes or none, as on GPUs, a guest needs half the least gain, a brief one
+    some gain, and the budget is four times as large.
     """
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.PAIR_BELIEF})
