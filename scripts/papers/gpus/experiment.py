@@ -39,6 +39,7 @@ MEASURED_AFTER_S: Final = 60  # of a job beside another, where beliefs are learn
 EASY, EASY_SHORTEST, PSS = symbiosis.EASY, symbiosis.EASY_SHORTEST, symbiosis.PSS
 U1_SHORTEST, SYMBIOSIS, GUESTS = symbiosis.U1_SHORTEST, symbiosis.SYMBIOSIS, "guests"
 CORRECTED, UNSHARED = symbiosis.CORRECTED, symbiosis.UNSHARED
+LOMARC: Final = "L-R"
 FOR_CORES: Final = f"{SYMBIOSIS}, for cores"
 LEARNED: Final = "learned"
 # fmt: off
@@ -57,9 +58,9 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
         for name, preset in (("L-R", "lomarc-r"), (U1_SHORTEST, "lomarc-u1-shortest"), (SYMBIOSIS, "symbiosis"))},
 }
 # fmt: on
-COMPARED: Final = (EASY_SHORTEST, "L-R", U1_SHORTEST, SYMBIOSIS)
-MAIN: Final = (*COMPARED, EASY, GUESTS)
-SHARING: Final = ("L-R", U1_SHORTEST, SYMBIOSIS, GUESTS)
+COMPARED: Final = (EASY_SHORTEST, U1_SHORTEST, SYMBIOSIS)
+MAIN: Final = (*COMPARED, LOMARC, EASY, GUESTS)
+SHARING: Final = (LOMARC, U1_SHORTEST, SYMBIOSIS, GUESTS)
 LEARNING: Final = (U1_SHORTEST, SYMBIOSIS, GUESTS)
 NOISE, SHUFFLED, INVERTED, UNKNOWN = "noise .3", "shuffled", "inverted", "pairs unknown"
 WRONG: Final = (SHUFFLED, INVERTED)
@@ -97,7 +98,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "baseline": {
             "policy": EASY_SHORTEST,
             "shakes": SHAKES,
-            "runs": [Product("harm", TYPES[:1], MAIN[1:], _seeds(min(FEW, size.seeds)), beliefs=[EXACT]).table],
+            "runs": [Product("harm", TYPES[:1], COMPARED[1:], _seeds(min(FEW, size.seeds)), beliefs=[EXACT]).table],
         },
         "measures": ["scripts.papers.symbiosis.measures:figures"],
     }
@@ -149,23 +150,23 @@ def _seeds(count: int, first: int = 0) -> range:
 
 
 def products(size: Size) -> Iterator[Product]:
-    """Yield the products, the most wanted first: a few seeds of all, then the rest."""
+    """Yield the products, the most wanted first."""
     few, rest = _seeds(min(FEW, size.seeds)), _seeds(size.seeds, FEW)
     philly = [[in_window(name, window) for window in WINDOWS] for name in MIX]
-    yield Product("V100", [V100], MAIN, few, beliefs=[EXACT])
-    yield Product("V100", [V100], [FOR_CORES], few, beliefs=[EXACT])
+    yield Product("V100", [V100], COMPARED, few, beliefs=[EXACT])
+    yield Product("others", TYPES[1:], COMPARED, few, beliefs=[EXACT])
     if rest:
         yield Product("V100", [V100], COMPARED, rest, beliefs=[EXACT])
     yield Product("Philly", philly[0], COMPARED, few[:1], beliefs=[EXACT])
-    yield Product("others", TYPES[1:], COMPARED, few, beliefs=[EXACT])
+    yield Product("V100", [V100], [FOR_CORES, LOMARC, EASY, GUESTS], few, beliefs=[EXACT])
     yield Product(LEARNED, [V100], [f"{name}, {LEARNED}" for name in LEARNING], few, beliefs=[UNKNOWN])
     for gpu, work in zip(TYPES, SHORT, strict=True):
         yield Product(CORRECTED, [work], [PSS, EASY_SHORTEST, *UNSHARED], few[:2], beliefs=[EXACT])
         told = [believed(gpu, belief) for belief in BELIEVED]
         yield Product(CORRECTED, [work], [f"{name}, {CORRECTED}" for name in UNSHARED], few[:2], beliefs=told)
-    yield Product("rest", philly[0], [EASY, GUESTS], few[:1], beliefs=[EXACT])
-    yield Product("rest", TYPES[1:], [EASY, GUESTS], few, beliefs=[EXACT])
     yield Product("rest", [work for part in philly[1:] for work in part], COMPARED, few[:1], beliefs=[EXACT])
+    yield Product("rest", [*philly[0], *philly[1]], [LOMARC, EASY, GUESTS], few[:1], beliefs=[EXACT])
+    yield Product("rest", TYPES[1:], [LOMARC, EASY, GUESTS], few, beliefs=[EXACT])
     if rest:
         yield Product("rest", TYPES[1:], COMPARED, rest, beliefs=[EXACT])
-        yield Product("rest", [V100], [EASY, GUESTS], rest, beliefs=[EXACT])
+        yield Product("rest", [V100], [LOMARC, EASY, GUESTS], rest, beliefs=[EXACT])

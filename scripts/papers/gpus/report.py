@@ -20,7 +20,7 @@ from scripts.papers.symbiosis.report import corrected
 _NAMED: Final = words(
     ("policy", "preset", "what it is"), [(name, f"`{preset}`", text) for name, (preset, _, text) in ex.POLICIES.items()]
 )
-_HARMED: Final = [Where(ex.V100, name) for name in ex.MAIN[1:]]
+_HARMED: Final = [Where(ex.V100, name) for name in ex.COMPARED[1:]]
 _TOLD: Final = [
     (work, ex.believed(gpu, belief)) for gpu, work in zip(ex.TYPES, ex.SHORT, strict=True) for belief in ex.BELIEVED
 ]
@@ -39,7 +39,7 @@ PARTS: Final = {
         ],
     ),
     "A belief that is corrected": corrected(_TOLD, BASE, _SHORT),
-    "Who is later": harm(ex.EASY_SHORTEST, _HARMED, _HARMED[2:4], "four", "three"),
+    "Who is later": harm(ex.EASY_SHORTEST, _HARMED, _HARMED, "four", "three"),
     "Saturation": saturation([Where(work, name) for work in ex.WORKS for name in (ex.EASY_SHORTEST, ex.SYMBIOSIS)]),
 }
 
