@@ -162,7 +162,7 @@ def test_all_goes_on_after_a_paper_whose_files_are_missing(tmp_path: Path) -> No
         check=False,
     )
     assert ran.returncode == 1
-    assert ran.stdout == "ran --quick\n" * 6
+    assert ran.stdout == "ran --quick\n" * 7
     left = "not run, as they need files that are no part of the project: rua\n"
     assert ran.stderr.endswith(f"{left}reproduce: failed: g-lomarc-ts\n")
 

@@ -125,7 +125,7 @@ def bars_over(
     every, names = [*works], [*policies]
 
     def picture(figures: Figures) -> Any:
-        works = [work for work in every if figures.seeds(Where(work, names[-1]))]
+        works = [work for work in every if any(figures.seeds(Where(work, name)) for name in names)]
         if not works:
             return None
         figure, axes = grid(1, 1)
