@@ -17,6 +17,8 @@ from tests.commands import Commands, commands_in
 # The programs multiply no matrices, and without this numpy starts a thread for each core: 0.1 s of CPU time a process.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+gc.disable()  # while tests are collected: a third of that time
+
 # What nohup, or a shell in the background, has ignored, all that a test starts would inherit. A handler ends with `exec`: programs have
 # the defaults, and a terminal that is closed does not end the tests.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -27,7 +29,9 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
 
 # The same cases every time, so that a result depends on the change alone. COSCHED_EXPLORE=1 draws others.
 # How long they take is no property of the code on a busy machine.
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
 if not os.environ.get("COSCHED_EXPLORE"):
     settings.load_profile("repeatable")
 
@@ -59,4 +63,5 @@ def pytest_collection_finish() -> None:
     """Exclude loaded code and thousands of tests, which stay in memory, from garbage collection, and let that come less often."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 100)

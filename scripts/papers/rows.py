@@ -457,7 +457,8 @@ def agreeing(
     p = _binomial(sum(holds), count)
     verdict = Verdict.NOT_SHOWN if p > _CHANCE else Verdict.YES if 2 * sum(holds) > count else Verdict.NO
     share = sum(holds) / count
-    enough = (n for n in range(count + 1, MOST_SEEDS + 1) if _binomial(round(share * n), n) <= _CHANCE)
+    more = range(count + 1, MOST_SEEDS + 1) if share != 0.5 else ()  # an even share never decides
+    enough = (n for n in more if _binomial(round(share * n), n) <= _CHANCE)
     return Claim(text, where, published, measured, count, verdict, p, next(enough, math.inf))
 
 

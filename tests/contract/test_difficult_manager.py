@@ -36,6 +36,12 @@ SHARED_TIME: Final = {
 }
 
 
+def cases(*quick: tuple[str, str]) -> list[Any]:
+    """Return all cases; those that are not quick are slow tests."""
+    assert {*quick} <= {*CASES}
+    return [pytest.param(*case, marks=[pytest.mark.slow] * (case not in quick)) for case in CASES]
+
+
 def difficult(scenario: str, folder: Path, manager: dict[str, Any], seed: int = 1) -> dict[str, Any]:
     table = scenario_of(scenario, folder)
     return {**table, "manager": {**(SHARED_TIME if "time_sharing" in table else manager), "seed": seed}}
@@ -51,8 +57,9 @@ def play(preset: str, table: dict[str, Any], *, own: bool) -> tuple[DigestLink, 
     return link, run(prepare(table), link)
 
 
-@pytest.mark.by_default(3)
-@pytest.mark.parametrize(("preset", "scenario"), CASES)
+@pytest.mark.parametrize(
+    ("preset", "scenario"), cases(("easy", "lublin"), ("lomarc-r", "swf"), ("paired-gang", "time-shared"))
+)
 def test_lags_of_every_kind_suit_every_preset(preset: str, scenario: str, tmp_path: Path) -> None:
     link, finished = play(preset, difficult(scenario, tmp_path, LAGS), own=False)
     assert finished.unfinished == []
@@ -60,8 +67,10 @@ def test_lags_of_every_kind_suit_every_preset(preset: str, scenario: str, tmp_pa
         assert link.kinds["JobStarted"] >= len(finished.records) - 2
 
 
-@pytest.mark.by_default(4)
-@pytest.mark.parametrize(("preset", "scenario"), CASES)
+@pytest.mark.parametrize(
+    ("preset", "scenario"),
+    cases(("rua", "lublin"), ("conservative", "swf"), ("gang", "time-shared"), ("lomarc-u1", "lomarc")),
+)
 def test_what_a_manager_does_by_itself_suits_every_preset(preset: str, scenario: str, tmp_path: Path) -> None:
     link, finished = play(preset, difficult(scenario, tmp_path, {**LAGS, **ACTS, **STARTS}), own=True)
     assert finished.unfinished == []

@@ -70,8 +70,6 @@ def test_every_coupling_gives_the_same_folder(preset: str, scenario: str, tmp_pa
         assert_same(tmp_path / LINKS[0], tmp_path / kind)
         assert runs[kind].batches == runs["direct"].batches
         assert runs[kind].refused == runs["direct"].refused == 0
-    play(table, preset, "direct", tmp_path / "again")
-    assert_same(tmp_path / "direct", tmp_path / "again")
 
 
 def test_every_event_and_action_passes_through_every_coupling(tmp_path: Path) -> None:

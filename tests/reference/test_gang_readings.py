@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from tests.reference.gang_readings import PROGRAMS, AsWritten, LowestNumber, ends_of, second_ends
-
-FEW = "fine"  # programs whose runs take half as long
+from tests.reference import gang_readings
+from tests.reference.gang_readings import JOBS, PROGRAMS, AsWritten, LowestNumber, ends_of, second_ends
 
 
 @pytest.mark.parametrize(
-    "programs", [pytest.param(each, marks=[pytest.mark.slow] * (each != FEW)) for each in PROGRAMS]
+    ("programs", "jobs"), [("uniform", 40), *(pytest.param(each, JOBS, marks=pytest.mark.slow) for each in PROGRAMS)]
 )
 @pytest.mark.parametrize(
     ("policy", "paired"), [pytest.param("gang", False, marks=pytest.mark.slow), ("paired-gang", True)]
 )
-def test_each_job_ends_when_the_reference_says(programs: str, policy: str, paired: bool) -> None:
+def test_each_job_ends_when_the_reference_says(
+    programs: str, jobs: int, policy: str, paired: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gang_readings, "JOBS", jobs)
     assert ends_of(programs, 1, policy) == second_ends(programs, 1, AsWritten.__name__, paired=paired)
 
 

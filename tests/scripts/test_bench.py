@@ -108,6 +108,7 @@ def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
 def test_peers_are_compared_by_their_schedules_before_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """A program whose waits differ is told apart from one that makes the same schedule, whatever its time."""
     monkeypatch.setattr(bench_peers, "LOADS", (0.91,))
+    monkeypatch.setattr(bench_peers, "POLICIES", ("easy",))
     says = {"first": "print(1, 0)", "mean": "print(12.5)"}
     peers = [bench_peers.peer_of(f"{name}={sys.executable} -c '{code}' {{swf}}") for name, code in says.items()]
     rows = bench_peers.measure(20, 1, peers, silent)

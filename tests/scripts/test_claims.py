@@ -169,6 +169,7 @@ def test_runs_that_agree_by_chance_show_nothing() -> None:
     assert agreeing("c", "w", "", [True] * 6).verdict is Verdict.YES
     assert agreeing("c", "w", "", [False] * 9 + [True]).verdict is Verdict.NO
     assert agreeing("c", "w", "", [True, False]).to_decide == math.inf
+    assert agreeing("c", "w", "", [True] * 3 + [False]).to_decide == 17
     assert agreeing("c", "w", "", []).verdict is None
 
 
