@@ -19,9 +19,9 @@ from scripts.proofs.fuzz_messages import MAGICS, Fuzz
 from scripts.proofs.fuzz_plugin import plugin_lives
 from tests.processes import ForkedPrograms
 
-MESSAGES = 1_000
-OUTSIDE = 500  # to real processes
-FEW = 300  # status: two hundred answers a second to each client; hostile scheduler: it waits for batches
+MESSAGES = 2_000
+OUTSIDE = 800  # to real processes
+FEW = 500  # status: two hundred answers a second to each client; hostile scheduler: it waits for batches
 
 
 def nothing(_number: int) -> None:
