@@ -25,7 +25,7 @@ from tests.emulator.results.samples import (
 from tests.runs import run_on
 
 from cosched_emulator import simulate
-from cosched_emulator.cli.results import compare, plot
+from cosched_emulator.cli.results import compare
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.cpu_meter import CpuUse
 from cosched_emulator.results.figures.metrics import ALL_JOBS, summarise
@@ -275,7 +275,7 @@ def test_the_formula_does_not_tell_polling_apart() -> None:
     assert totals[120.0]["total_j"] > 1.05 * totals[120.0]["formula_j"]
 
 
-def test_compare_and_plot(tmp_path: Path) -> None:
+def test_compare_shows_energy_where_watts_are_known(tmp_path: Path) -> None:
     scenario = {"cluster": CLUSTER, "workload": {"lublin": 20, "run_factor": 0.01}}
     for policy in ("fcfs", "easy"):
         simulate(scenario, policy, out=tmp_path / policy)
@@ -288,10 +288,3 @@ def test_compare_and_plot(tmp_path: Path) -> None:
         "energy", "energy of busy cores", "energy by the formula", "energy of a job, mean", "power, mean",
     ]  # fmt: skip
     assert "energy" not in CliRunner().invoke(compare, [str(tmp_path / "plain")]).output
-    pytest.importorskip("matplotlib", reason="the plot extra is not installed")
-    out = tmp_path / "power.png"
-    drawn = CliRunner().invoke(plot, [*runs, "--kind", "power", "--out", str(out)])
-    assert (drawn.exit_code, out.stat().st_size > 1000) == (0, True), drawn.output
-    drawn = CliRunner().invoke(plot, [str(tmp_path / "plain"), "--kind", "power", "--out", str(out)])
-    assert drawn.exit_code == 2
-    assert "has no power: no watts were given for its nodes" in drawn.output

@@ -19,7 +19,7 @@ from tests.plugin.slurm.scripts_corpus import FILE, READERS, SCRIPTS, scripts_of
 
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS
+from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS, SAME_NODES
 from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec, Run, RunningJob, StartJob
 from cosched_plugin.site.books import Books
 from cosched_plugin.slurm.cluster import Cluster
@@ -163,7 +163,7 @@ def test_a_policy_is_told_of_what_it_honours_alone() -> None:
         assert told.keys().isdisjoint(whose)
     _, told, _ = seen(polls, frozenset({FILLED_LAYOUTS}))
     assert (told[uneven].processes, told[uneven].ppn_max) == (3, 1)  # as many processes on each node
-    assert {COUNTABLE, ELIGIBLE_NODES, FILLED_LAYOUTS} == EVERYTHING
+    assert {COUNTABLE, ELIGIBLE_NODES, FILLED_LAYOUTS, SAME_NODES} == EVERYTHING  # no job of Slurm asks for the last
 
 
 def test_a_held_job_of_another_partition_is_named() -> None:
