@@ -99,7 +99,9 @@ class MeasuredPairs(PairModel):
         spreads[np.isinf(spreads)] = 1.0  # nothing is known of it: it is not slowed or sped up
         slowdowns = np.maximum(ratios / spreads[:, None], LEAST_SLOWDOWN)  # no partner speeds a job up
         slowdowns[slowdowns != math.inf] = np.minimum(slowdowns[slowdowns != math.inf], MOST_SLOWDOWN)
-        self._index = {name: place for place, name in enumerate(table.applications)}
+        # Of one type's table: the applications that it has, if only beside some.
+        told_of = (ratios < math.inf).any(axis=0) | (ratios < math.inf).any(axis=1) | (first is None)
+        self._index = {name: place for place, name in enumerate(table.applications) if told_of[place]}
         self._spreads = spreads.tolist()
         self._slowdowns = slowdowns.tolist()
         self._both = np.maximum(slowdowns, slowdowns.T)

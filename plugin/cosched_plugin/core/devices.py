@@ -24,7 +24,7 @@ def on_machine(pairs: PairModel | None, machine: Machine) -> PairModel | None:
 
 
 class ByNodes(OnGiven):
-    """A model that depends on nodes: a job that may have nodes of one kind is slowed down as on these, another one as on any."""
+    """A model that depends on nodes: two jobs slow each other down as on the nodes that both may have, of several kinds as on any."""
 
     __slots__ = ("_known", "_machine", "_models", "_pairs")
 
@@ -32,7 +32,8 @@ class ByNodes(OnGiven):
         """``models``: by class of the machine's nodes."""
         super().__init__(pairs)
         self._pairs, self._models, self._machine = pairs, models, machine
-        self._known: dict[object, PairModel | None] = {}  # by nodes that a job may have: the only model there
+        # By the nodes that two jobs may have: the model there; None: they have none in common.
+        self._known: dict[tuple[object, object], PairModel | None] = {}
 
     @property
     def name(self) -> str:
@@ -44,28 +45,35 @@ class ByNodes(OnGiven):
         return self._pairs.knows(job)
 
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
-        """Return the slowdown on the nodes that both may have."""
-        return (self._only(job) or self._only(other) or self._pairs).slowdown(job, other)
+        """Return the slowdown on the nodes that both may have; inf where there are none."""
+        model = self._here(job, other)
+        return inf if model is None else model.slowdown(job, other)
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
-        """Return the same of many."""
-        own = self._only(job)
-        return super().beside(job, others) if own is None else own.beside(job, others)
+        """Return the larger slowdowns beside many."""
+        models = [self._here(job, other) for other in others.jobs]
+        slowdowns = np.full(len(models), inf)
+        compete = np.zeros(len(models), dtype=np.bool_)
+        for model in {id(model): model for model in models if model is not None}.values():
+            told = model.beside(job, others)
+            here = np.array([each is model for each in models], dtype=np.bool_)
+            slowdowns[here], compete[here] = told.slowdowns[here], told.compete[here]
+        return Beside(slowdowns, compete)
 
     def spread(self, job: JobFacts) -> float | None:
         """Return the job's ratio alone on a half of each node."""
-        return (self._only(job) or self._pairs).spread(job)
+        return (self._here(job, job) or self._pairs).spread(job)
 
-    def _only(self, job: JobFacts) -> PairModel | None:
-        """Return the model of the nodes that a job may have; None where these are of several kinds."""
-        asks = cast(JobSpec, job).eligible
+    def _here(self, job: JobFacts, other: JobFacts) -> PairModel | None:
+        asks = cast(JobSpec, job).eligible, cast(JobSpec, other).eligible
         if asks not in self._known:
-            nodes, first, found = self._machine.eligible(cast(JobSpec, job)), 0, []
+            nodes = self._machine.eligible(cast(JobSpec, job)) & self._machine.eligible(cast(JobSpec, other))
+            first, found = 0, list[PairModel]()
             for item, model in zip(self._machine.classes, self._models, strict=True):
                 if nodes >> first & ((1 << item.nodes) - 1) and model not in found:
                     found.append(model)
                 first += item.nodes
-            self._known[asks] = found[0] if len(found) == 1 else None
+            self._known[asks] = found[0] if len(found) == 1 else self._pairs if found else None
         return self._known[asks]
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
+from math import inf
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -120,13 +122,15 @@ def test_a_job_alone_on_a_device_has_all_of_it(tmp_path: Path) -> None:
         assert ratios == {longer}
 
 
-def typed(folder: Path, jobs: str, names: tuple[str, str] = ("v", "k"), notes: str = "") -> Prepared:
+def typed(folder: Path, jobs: str, names: tuple[str, str] = ("v", "k"), notes: str = "", table: str = "") -> Prepared:
     """Return a site of a device of each type, with these jobs of a log."""
     (folder / "log.swf").write_text(jobs)
     lines = [f'[[nodes]]\nname = "{name}"\npreset = "1x1x2"\nsame_nodes = true\n' for name in names]
     (folder / "machine.toml").write_text("".join(lines))
     (folder / "notes.csv").write_text(notes)
     pairs = write(folder, types=True)
+    if table:
+        (folder / "pairs.csv").write_text(table)
     return prepare(
         {
             "cluster": {"file": str(folder / "machine.toml")},
@@ -174,6 +178,19 @@ def test_a_belief_is_that_of_the_nodes_which_a_job_may_have(tmp_path: Path) -> N
     assert pairs.slowdown(job(1, "A"), job(2, "B", 1)) == 1.1
     assert pairs.slowdown(job(1, "A"), job(2, "B")) == 1.2  # on any: the larger one
     assert pairs.both(job(1, "A"), job(2, "B", 0)) == 1.3
+    assert pairs.slowdown(job(1, "A", 0), job(2, "B", 1)) == inf  # on no node together
+    others = [job(2, "B", 0), job(3, "B", 1), job(4, "B"), job(5, "A", 0)]
+    one = job(1, "A", 0)
+    told = pairs.beside(one, SimpleNamespace(jobs=others))  # all that it reads
+    assert told.slowdowns.tolist() == [pairs.both(one, other) for other in others] == [1.3, inf, 1.3, 1.9]
+
+
+def test_an_application_of_one_type_s_table_alone_is_unknown_on_the_other(tmp_path: Path) -> None:
+    text = "type,row,column,ratio\nv,A,A,1.9\nv,A,B,1.2\nv,B,A,1.3\nv,B,B,1.1\nk,A,A,1.4\n"
+    prepared = typed(tmp_path, swf(100, 100), notes="job,name,eligible\n1,A,1\n2,B,1\n", table=text)
+    records = simulate(prepared.scenario, "ac").records
+    stays = [stay for record in records for stay in record.intervals]
+    assert [stay.end_us - stay.start_us for stay in stays] == [100_000_000, 100_000_000]
 
 
 def test_nodes_of_a_type_without_a_table_are_an_error(tmp_path: Path) -> None:
