@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 from tests.commands import Commands
 from tests.emulator.submissions import submit_job
-from tests.processes import Forked, ended, wait_until
+from tests.processes import Forked, ended, estimating_worker, wait_until
 
 import cosched_emulator
 from cosched_emulator.couplings.estimating import EstimatingProcess
@@ -72,11 +72,17 @@ class Site:
 
     def worker(self) -> int:
         """Return the number of the process that makes estimates."""
-        children = Path(f"/proc/{self.manager.pid}/task/{self.manager.pid}/children").read_text().split()
-        found = [
-            int(child) for child in children if b"estimating_worker" in Path(f"/proc/{child}/cmdline").read_bytes()
-        ]
-        return found[0] if found else 0
+        return estimating_worker(self.manager.pid)
+
+    def has_draws(self, user: ManagerConnection, jobs: int) -> Callable[[], bool]:
+        """Return whether the estimates of so many jobs rest on draws."""
+
+        def check() -> bool:
+            self.worker()
+            known = [row for row in rows(user) if row["start_s"] is not None]
+            return len(known) == jobs and (told(user)["draws"] or 0) == 10
+
+        return check
 
 
 def told(user: ManagerConnection) -> dict[str, Any]:
@@ -88,22 +94,12 @@ def rows(user: ManagerConnection) -> list[dict[str, Any]]:
     return [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
 
 
-def has_draws(user: ManagerConnection, jobs: int) -> Callable[[], bool]:
-    """Return whether the estimates of so many jobs rest on draws."""
-
-    def check() -> bool:
-        known = [row for row in rows(user) if row["start_s"] is not None]
-        return len(known) == jobs and (told(user)["draws"] or 0) == 10
-
-    return check
-
-
 def test_a_user_is_told_when_and_why(commands: Commands) -> None:
     site = Site(commands)
     with ManagerConnection(site.users, 20.0) as user:
         for _ in range(3):
             user.result(submission(HOUR_S))
-        wait_until(has_draws(user, 2))
+        wait_until(site.has_draws(user, 2))
         first, second = rows(user)
         begun_s = user.result(ListJobs())["rows"][0][8]
         assert first["start_s"] == pytest.approx(begun_s + HOUR_S, abs=1)
@@ -138,12 +134,12 @@ def test_a_killed_process_comes_back_and_no_decision_waits_for_it(commands: Comm
     with ManagerConnection(site.users, 20.0) as user:
         for _ in range(3):
             user.result(submission(480))
-        wait_until(has_draws(user, 2))
+        wait_until(site.has_draws(user, 2))
         killed = site.worker()
         os.kill(killed, signal.SIGKILL)
         wait_until(lambda: "has ended with code -9" in told(user)["trouble"] or site.worker() not in (0, killed))
         user.result(submission(60))
-        wait_until(has_draws(user, 3))
+        wait_until(site.has_draws(user, 3))
         assert site.worker() not in (0, killed)
         os.kill(site.worker(), signal.SIGSTOP)  # it hangs: jobs start nevertheless
         wait_until(lambda: not user.result(ListJobs())["rows"], 40)
@@ -154,13 +150,18 @@ def test_a_killed_process_comes_back_and_no_decision_waits_for_it(commands: Comm
 def test_a_process_that_hangs_is_replaced() -> None:
     started: list[float] = []
     process = EstimatingProcess((), lambda: started.append(time.monotonic()), silence_s=5.0)
+
+    def is_ready() -> bool:
+        estimating_worker(os.getpid())
+        return any(message["kind"] == "ready" for message in process.receive())
+
     try:
-        wait_until(lambda: any(message["kind"] == "ready" for message in process.receive()))
+        wait_until(is_ready)
         hanging = process.pid
         assert hanging is not None
         os.kill(hanging, signal.SIGSTOP)
         wait_until(lambda: not process.receive() and "has said nothing for" in process.trouble)
-        wait_until(lambda: any(message["kind"] == "ready" for message in process.receive()))
+        wait_until(is_ready)
         assert process.pid not in (None, hanging)
         assert len(started) == 2
         assert not Path(f"/proc/{hanging}").exists()
@@ -189,6 +190,7 @@ def test_a_policy_of_others_that_cannot_be_copied_is_named(
     said: list[str] = []
 
     def tells() -> bool:
+        estimating_worker(os.getpid())
         for message in process.receive():
             if message["kind"] == "ready" and not said:
                 jobs = [JOB.write(job.job.spec) for job in manager.pending.values()]
@@ -223,7 +225,7 @@ def test_a_manager_that_starts_again_knows_the_past_runs_from_its_accounts(comma
         site.manager = site.serve()
         for _ in range(2):
             user.result(submission(600))
-        wait_until(has_draws(user, 1))
+        wait_until(site.has_draws(user, 1))
         begun_s = user.result(ListJobs())["rows"][0][8]
         assert rows(user)[0]["start_s"] == pytest.approx(begun_s + 600, abs=60)
     site.manager.terminate()
@@ -245,6 +247,7 @@ def test_a_site_sees_sharing_waits_and_errors(commands: Commands) -> None:
     with ManagerConnection(users, 20.0) as user:
 
         def sees_all() -> bool:
+            estimating_worker(manager.pid)
             status = user.result(ShowStatus())
             known = status.get("shared_slowdown") is not None and status["estimates_scored"] > 0
             return known and status["waits_nodes"] + status["waits_reservation"] > 0
