@@ -166,11 +166,11 @@ def test_jobs_are_drawn_by_seed_and_shuffled(table: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "text"),
     [
-        ({}, "workload.application_processes: expected one number of processes: the table has none of z, got []"),
-        ({"application_processes": [4, 8]}, "workload.application_processes: expected one number of processes"),
-        ({"application_processes": [5]}, "workload.applications: expected a table with the run time (compact_s) of each"),
+        ({}, "workload.applications: expected a table with the run time (compact_s) of z, or jobs of a log or a model, whose"),
+        ({"application_names": ["v"]}, "workload.application_processes: expected one number of processes: the table has none of v, got []"),
+        ({"application_processes": [5]}, "workload.applications: expected a table with the run time (compact_s) of "),
         ({"application_names": ["x"], "application_processes": [5]}, "workload.application_processes: expected numbers of "),
-        ({"application_names": ["w"]}, "workload.application_names[0]: expected one of x, y, z, got 'w'"),
+        ({"application_names": ["w"]}, "workload.application_names[0]: expected one of v, x, y, z, got 'w'"),
         ({"application_names": ["x"], "jobs": 0}, "workload.jobs: expected 1 or more, got 0"),
         ({"application_names": ["x"], "first": 2}, "workload.first: expected nothing: it has no effect without jobs of workload.swf"),
         ({"application_processes": [0]}, "workload.application_processes: expected 1 or more, got 0"),
@@ -178,7 +178,7 @@ def test_jobs_are_drawn_by_seed_and_shuffled(table: Path) -> None:
 )  # fmt: skip
 def test_applications_that_cannot_be_drawn_are_refused(workload: dict[str, Any], text: str, tmp_path: Path) -> None:
     file = tmp_path / "sizes.csv"
-    file.write_text("who,procs,compact_s,x\nx,4,10,1\ny,8,20,1\nz,,,1\n")
+    file.write_text("who,procs,compact_s,x\nx,4,10,1\ny,8,20,1\nz,,,1\nv,,9,1\n")
     with pytest.raises(ConfigurationError) as raised:
         prepared_of(file, **workload)
     assert str(raised.value).startswith(text)

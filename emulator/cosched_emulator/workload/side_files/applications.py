@@ -87,8 +87,7 @@ def choices_of(table: CoRunTable, parameters: ApplicationParameters) -> list[App
         raise ConfigurationError("workload.application_processes", f"numbers of processes among {known}", got)
     without = next((name for name in wanted if name not in table.compact_s), None)
     if without is not None:
-        expected = f"a table with the run time (compact_s) of each application, as of {without}"
-        raise ConfigurationError("workload.applications", expected, "none")
+        raise _timeless(without)
     return [Application(name, sizes[name], table.compact_s[name]) for name in wanted]
 
 
@@ -98,6 +97,13 @@ def _processes(table: CoRunTable, name: str, given: Sequence[int]) -> int:
     if known is not None:
         return known
     if len(given) != 1:
+        if name not in table.compact_s:
+            raise _timeless(name)
         expected = f"one number of processes: the table has none of {name}"
         raise ConfigurationError("workload.application_processes", expected, str(list(given)))
     return given[0]
+
+
+def _timeless(name: str) -> ConfigurationError:
+    expected = f"a table with the run time (compact_s) of {name}, or jobs of a log or a model, whose names it gives"
+    return ConfigurationError("workload.applications", expected, "none")
