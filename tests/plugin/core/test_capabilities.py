@@ -47,6 +47,14 @@ def test_a_manager_that_extends_no_limits_is_not_asked_to() -> None:
             core_with(*wrong, welcome=welcome).handle(NOW_US, ())
 
 
+def test_a_limit_is_rounded_up_as_the_manager_does_at_the_start_and_when_revised() -> None:
+    welcome = WELCOME._replace(capabilities=CAN._replace(limit_grain_us=60))
+    for actions, limit_us in (([START_LIMITED], 240), ([START_LIMITED, m.ReviseJob(3, 500, 250)], 300)):
+        core = core_with(*actions, welcome=welcome)
+        core.handle(NOW_US, ())
+        assert core.view.running[3].limit_us == limit_us
+
+
 @pytest.mark.parametrize("policy", ["lc", "rua"])
 def test_less_consume_and_rua_expect_no_extension_then(policy: str) -> None:
     """The second job's demand slows both down: with limits that grow, its limit does; else it is expected to end at its limit."""
