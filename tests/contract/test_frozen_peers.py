@@ -17,23 +17,8 @@ from tests.emulator.submissions import submit_job
 from tests.processes import Forked, ended, wait_until
 from tests.runs import runs_on
 
+from cosched_emulator.users import requests
 from cosched_emulator.users.client import AGAIN_S, TEMPORARY, ManagerConnection
-from cosched_emulator.users.requests import (
-    MAGIC,
-    CancelJobs,
-    Done,
-    DrainNodes,
-    ListHistory,
-    ListJobs,
-    ListNodes,
-    Request,
-    ResumeNodes,
-    ShowJobs,
-    ShowOverview,
-    ShowStatus,
-    Target,
-    encode_request,
-)
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 
@@ -155,7 +140,7 @@ class User:
 
     def __init__(self, commands: Commands) -> None:
         self.connection = ManagerConnection(users_endpoint(commands), SOON_S)
-        self.ask(ShowStatus())
+        self.ask(requests.ShowStatus())
         self.slowest_s = 0.0  # without the first answer, which waits for the manager's start
 
     def __enter__(self) -> User:
@@ -164,14 +149,14 @@ class User:
     def __exit__(self, *_: object) -> None:
         self.connection.close()
 
-    def ask(self, request: Request) -> dict[str, Any]:
+    def ask(self, request: requests.Request) -> dict[str, Any]:
         """Ask, and again where this user's limit refuses it: on a slow machine the work for all its clients reaches that limit."""
         until = time.monotonic() + SOON_S
         while True:
             began_s = time.monotonic()
             answer = self.connection.ask(request)
             self.slowest_s = max(getattr(self, "slowest_s", 0.0), time.monotonic() - began_s)
-            if isinstance(answer, Done):
+            if isinstance(answer, requests.Done):
                 return dict(answer.result)
             assert answer.code in TEMPORARY, answer
             assert time.monotonic() < until
@@ -185,7 +170,7 @@ class User:
         return job_id
 
     def state(self, job_id: int) -> str:
-        (job,) = self.ask(ShowJobs((Target(job_id),)))["jobs"]
+        (job,) = self.ask(requests.ShowJobs((requests.Target(job_id),)))["jobs"]
         return str(job["state"])
 
     def wait_for(self, job_id: int, state: str) -> None:
@@ -194,21 +179,27 @@ class User:
     def late_s(self, job_id: int, state: str) -> float:
         """Wait for a job's end and return the delay until that is reported, in real seconds."""
         self.wait_for(job_id, state)
-        now_s = self.ask(ShowStatus())["now_s"]
-        (job,) = self.ask(ShowJobs((Target(job_id),)))["jobs"]
+        now_s = self.ask(requests.ShowStatus())["now_s"]
+        (job,) = self.ask(requests.ShowJobs((requests.Target(job_id),)))["jobs"]
         return float(now_s - job["end_s"]) / SPEED
 
     def look_at_everything(self) -> None:
-        for question in (ListJobs(), ListNodes(), ListHistory(), ShowStatus(), ShowOverview()):
+        for question in (
+            requests.ListJobs(),
+            requests.ListNodes(),
+            requests.ListHistory(),
+            requests.ShowStatus(),
+            requests.ShowOverview(),
+        ):
             self.ask(question)
 
     def do_everything(self) -> None:
         """Submit, cancel, drain and query: everything that the manager does without its scheduler."""
         waiting = self.submit(1, 1_000)
         self.look_at_everything()
-        assert self.ask(CancelJobs((Target(waiting),)))["changed"] == (waiting,)
-        assert self.ask(DrainNodes((3,), "looked at"))["changed"] == (3,)
-        assert self.ask(ResumeNodes((3,)))["changed"] == (3,)
+        assert self.ask(requests.CancelJobs((requests.Target(waiting),)))["changed"] == (waiting,)
+        assert self.ask(requests.DrainNodes((3,), "looked at"))["changed"] == (3,)
+        assert self.ask(requests.ResumeNodes((3,)))["changed"] == (3,)
         self.wait_for(waiting, "CANCELLED")
 
 
@@ -254,7 +245,7 @@ def test_a_live_manager_continues_without_its_scheduler(state: str, commands: Co
             frozen.come_to(state)
             user.slowest_s = 0.0
             user.do_everything()
-            assert user.ask(CancelJobs((Target(jobs[2]),)))["changed"] == (jobs[2],)
+            assert user.ask(requests.CancelJobs((requests.Target(jobs[2]),)))["changed"] == (jobs[2],)
             user.wait_for(jobs[0], "COMPLETED")
             user.wait_for(jobs[1], "TIMEOUT")
             user.wait_for(jobs[2], "CANCELLED")
@@ -281,7 +272,7 @@ def test_a_real_scheduler_may_be_stopped_and_continued(commands: Commands) -> No
         user.slowest_s = 0.0
         waiting = user.submit(1, 100)
         user.do_everything()
-        user.ask(CancelJobs((Target(long),)))
+        user.ask(requests.CancelJobs((requests.Target(long),)))
         user.wait_for(short, "COMPLETED")
         user.wait_for(killed, "TIMEOUT")
         assert user.state(waiting) == "PENDING"
@@ -301,7 +292,7 @@ def test_a_standby_takes_the_place_of_a_scheduler_that_stops(commands: Commands)
         standby = commands.start(
             "cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet", "--standby"
         )
-        wait_until(lambda: bool(user.ask(ShowStatus())["standby"]))
+        wait_until(lambda: bool(user.ask(requests.ShowStatus())["standby"]))
         plugin.send_signal(signal.SIGSTOP)
         began_s = time.monotonic()
         user.wait_for(user.submit(1, 1), "COMPLETED")
@@ -325,7 +316,7 @@ def test_a_slow_scheduler_delays_no_user(commands: Commands) -> None:
         wait_until((commands.folder / "deciding").exists)
         user.slowest_s = 0.0
         user.do_everything()
-        user.ask(CancelJobs((Target(jobs[2]),)))
+        user.ask(requests.CancelJobs((requests.Target(jobs[2]),)))
         for number, state in ((2, "CANCELLED"), (0, "COMPLETED"), (1, "TIMEOUT")):
             assert user.late_s(jobs[number], state) < PROMPT_S
         assert (commands.folder / "deciding").read_text() == "x", "it has decided meanwhile, and has stalled nothing"
@@ -391,13 +382,13 @@ def test_a_client_that_reads_no_answers_delays_no_user(commands: Commands) -> No
             deaf.rcvhwm = 1
             deaf.connect(users_endpoint(commands))
             for ticket in range(10):
-                deaf.send_multipart(encode_request(ListJobs(), ticket))
+                deaf.send_multipart(requests.encode_request(requests.ListJobs(), ticket))
             client = commands.start("cosched_emulator", "top", "--manager", users_endpoint(commands))
             time.sleep(0.5)
             client.send_signal(signal.SIGSTOP)
             until = time.monotonic() + 2
             while time.monotonic() < until:
-                user.ask(ShowStatus())
+                user.ask(requests.ShowStatus())
                 time.sleep(0.05)
         assert user.slowest_s < PROMPT_S
 
@@ -409,6 +400,6 @@ def test_half_a_request_delays_no_user(commands: Commands) -> None:
         with context, context.socket(zmq.DEALER) as half:
             half.linger = 0
             half.connect(users_endpoint(commands))
-            half.send(MAGIC, zmq.SNDMORE)  # the rest of the message never comes
+            half.send(requests.MAGIC, zmq.SNDMORE)  # the rest of the message never comes
             user.do_everything()
         assert user.slowest_s < PROMPT_S

@@ -22,19 +22,8 @@ from tests.emulator.submissions import submit_job
 from tests.processes import Forked, fork_program, wait_until
 
 from cosched_emulator.live.lease import LOOK_S, STILL_S, read_lease
+from cosched_emulator.users import requests
 from cosched_emulator.users.client import ManagerConnection, SilenceError
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Dependency,
-    Done,
-    HoldJobs,
-    ListHistory,
-    ListJobs,
-    Refused,
-    ReleaseJobs,
-    SubmitJob,
-    Target,
-)
 from cosched_emulator.users.told import rows_of
 from cosched_hwmodel.draws import choice, uniform
 from cosched_plugin.protocol.messages import CANCELLED, END_STATES
@@ -117,7 +106,7 @@ class Site:
 
     def wait_for_answer(self) -> None:
         with ManagerConnection(self.users, 20.0) as connection:
-            connection.result(ListJobs())
+            connection.result(requests.ListJobs())
 
     def stop(self, name: str) -> int:
         wait_until(lambda: bool(self.said(name)))  # a program that has just been started has no handler of signals yet
@@ -166,9 +155,9 @@ class User:
         if kind == 0:
             return self._submit(connection)
         some = self._ids[int(self._draw("job") * len(self._ids))]
-        request = (CancelJobs, HoldJobs, ReleaseJobs)[kind - 1]((Target(some),))
+        request = (requests.CancelJobs, requests.HoldJobs, requests.ReleaseJobs)[kind - 1]((requests.Target(some),))
         answer = self._ask(connection, request)
-        if isinstance(answer, Done):
+        if isinstance(answer, requests.Done):
             changed = set(answer.result["changed"])  # of an array: all tasks that could be changed
             self.cancelled |= changed if kind == 1 else set()
             self.held = self.held | changed if kind == 2 else self.held - changed
@@ -178,16 +167,16 @@ class User:
 
     def release_all(self, connection: ManagerConnection) -> None:
         for job_id in sorted(self.held):
-            assert connection.ask(ReleaseJobs((Target(job_id),))) is not None
+            assert connection.ask(requests.ReleaseJobs((requests.Target(job_id),))) is not None
 
     def _submit(self, connection: ManagerConnection) -> bool:
         name = f"job-{self.number}"
         tasks = tuple(range(2 + int(4 * self._draw("tasks")))) if self._draw("array") < 0.2 else ()
-        after: tuple[Dependency, ...] = ()
+        after: tuple[requests.Dependency, ...] = ()
         if self._ids and self._draw("after") < 0.3:
             recent = self._ids[-10:]
             kind = ("afterok", "afterany")[self._draw("after kind") < 0.5]
-            after = (Dependency(kind, recent[int(self._draw("after whom") * len(recent))]),)
+            after = (requests.Dependency(kind, recent[int(self._draw("after whom") * len(recent))]),)
         request = submit_job(
             processes=1 + int(24 * self._draw("processes")),
             estimate_us=round((20 + 900 * self._draw("estimate")) * SECOND_US),
@@ -199,7 +188,7 @@ class User:
             exit_code=int(self._draw("fails") < 0.1),
         )
         answer = self._ask(connection, request)
-        if isinstance(answer, Done):
+        if isinstance(answer, requests.Done):
             self.confirmed[name] = list(answer.result["job_ids"])
             self._ids += self.confirmed[name]
             assert len(self.confirmed[name]) == (len(tasks) or 1)
@@ -211,8 +200,10 @@ class User:
         return answer is not None
 
     def _ask(
-        self, connection: ManagerConnection, request: SubmitJob | CancelJobs | HoldJobs | ReleaseJobs
-    ) -> Done | Refused | None:
+        self,
+        connection: ManagerConnection,
+        request: requests.SubmitJob | requests.CancelJobs | requests.HoldJobs | requests.ReleaseJobs,
+    ) -> requests.Done | requests.Refused | None:
         try:
             return connection.ask(request)
         except SilenceError:
@@ -251,12 +242,12 @@ def test_what_was_confirmed_survives_every_kill(seed: int, managers: int, short:
         with ManagerConnection(site.users, 20.0) as connection:
             user.release_all(connection)
             deadline = time.monotonic() + 60
-            while left := rows_of(connection.result(ListJobs())):
+            while left := rows_of(connection.result(requests.ListJobs())):
                 assert time.monotonic() < deadline, left
                 user.release_all(connection)
                 site.assert_alive()
                 time.sleep(0.1)
-            history = connection.result(ListHistory(most=10_000))["jobs"]
+            history = connection.result(requests.ListHistory(most=10_000))["jobs"]
         for name in sorted(
             MANAGERS[:managers], key=lambda name: name == site.serving()
         ):  # the one that stands by first
@@ -330,7 +321,7 @@ def test_who_goes_on_in_mid_reservation_starts_the_same_jobs_in_the_same_order(
         submit("short", 2, 100)
         # After the first, it would be there beyond the end of the reservation; and it waits for the limit.
         submit("long", 2, 2400)
-        submit("after", 1, 50, after=(Dependency("afterok", ids["short"]),))
+        submit("after", 1, 50, after=(requests.Dependency("afterok", ids["short"]),))
         submit("later", 1, 50, delay_us=1500 * SECOND_US)
         place.strike(signal.SIGKILL, "manager", "plugin")
         for name in ("first", "short"):

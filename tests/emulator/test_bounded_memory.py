@@ -28,26 +28,13 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Dependency,
-    Done,
-    HoldJobs,
-    ListHistory,
-    ReleaseJobs,
-    Requester,
-    ShowOverview,
-    ShowStatus,
-    Target,
-    decode_answer,
-    encode_answer,
-)
+from cosched_emulator.users import requests
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.status import Status
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import JobSpec, NodeClass
 
-ANN = Requester("ann", True)
+ANN = requests.Requester("ann", True)
 SECOND = 1_000_000
 SHORT = 500  # entries
 LONGER = 4
@@ -97,7 +84,7 @@ def journal_of(file: Path, entries: int) -> Accounting:
     accounts = Accounting.create(str(file), {})
     live = live_manager(accounts)
     for number in range(1, entries // 2 + 1):
-        for request in (submit_job(1, SECOND, name=f"job {number}"), CancelJobs((Target(number),))):
+        for request in (submit_job(1, SECOND, name=f"job {number}"), requests.CancelJobs((requests.Target(number),))):
             step = command_step(number, ANN, request)
             accounts.append(step)
             play(live, step)
@@ -124,8 +111,8 @@ def replayed(folder: Path, entries: int) -> Work:
         live = live_manager(accounts)
         assert restore(live, accounts) == entries
         assert not live.manager.jobs
-        for request in (ShowOverview(10), ShowStatus(), ListHistory("", 10)):
-            assert isinstance(answer_query(live, accounts, dict, request), Done)
+        for request in (requests.ShowOverview(10), requests.ShowStatus(), requests.ListHistory("", 10)):
+            assert isinstance(answer_query(live, accounts, dict, request), requests.Done)
         accounts.close()
 
     return work
@@ -141,13 +128,13 @@ def cancelled(_folder: Path, entries: int) -> Work:
             first = live.commands.next_id
             for wish in (
                 submit_job(1, SECOND, tasks=(0, 1), at_once=1),
-                submit_job(1, SECOND, tasks=(0, 1), after=(Dependency("afterany", first),), held=True),
+                submit_job(1, SECOND, tasks=(0, 1), after=(requests.Dependency("afterany", first),), held=True),
                 submit_job(1, SECOND, delay_us=3 * SECOND),
             ):
-                assert isinstance(live.command(number * SECOND, ANN, wish), Done)
-            jobs = tuple([Target(job) for job in range(first, live.commands.next_id)])
-            for change in (HoldJobs(jobs), ReleaseJobs(jobs), CancelJobs(jobs)):
-                assert isinstance(live.command(number * SECOND, ANN, change), Done)
+                assert isinstance(live.command(number * SECOND, ANN, wish), requests.Done)
+            jobs = tuple([requests.Target(job) for job in range(first, live.commands.next_id)])
+            for change in (requests.HoldJobs(jobs), requests.ReleaseJobs(jobs), requests.CancelJobs(jobs)):
+                assert isinstance(live.command(number * SECOND, ANN, change), requests.Done)
             live.drain()
             live.outbox.discard()
         assert not live.unfinished
@@ -213,23 +200,23 @@ def test_an_answer_about_many_jobs_takes_little_more_memory_than_its_bytes(tmp_p
     live = live_manager(accounts)
     assert restore(live, accounts) == 2 * jobs
 
-    def ask() -> Done:
-        answer = answer_query(live, accounts, dict, ListHistory("", jobs))
-        assert isinstance(answer, Done)
+    def ask() -> requests.Done:
+        answer = answer_query(live, accounts, dict, requests.ListHistory("", jobs))
+        assert isinstance(answer, requests.Done)
         return answer
 
-    _, answer = decode_answer(encode_answer(ask(), 1))
-    assert isinstance(answer, Done)
+    _, answer = requests.decode_answer(requests.encode_answer(ask(), 1))
+    assert isinstance(answer, requests.Done)
     assert [job["name"] for job in answer.result["jobs"]] == [f"job {number}" for number in range(jobs, 0, -1)]
-    assert peak_bytes(ask) < 3 * len(encode_answer(ask(), 1)[-1])
+    assert peak_bytes(ask) < 3 * len(requests.encode_answer(ask(), 1)[-1])
     accounts.close()
 
 
 def test_a_large_answer_leaves_no_buffer_behind() -> None:
-    large = Done({"x": bytes(8_000_000)})
+    large = requests.Done({"x": bytes(8_000_000)})
     tracemalloc.start()
     try:
-        encode_answer(large, 1)
+        requests.encode_answer(large, 1)
         assert tracemalloc.get_traced_memory()[0] < SLACK
     finally:
         tracemalloc.stop()

@@ -12,23 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosched_hwmodel import statistical
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.statistical import (
-    CORE_SHARES,
-    NODE_SHARES,
-    SelfSlowdown,
-    StatisticalContention,
-    StatisticalModel,
-    StatisticalParameterError,
-    draw_ppm,
-    draw_ppms,
-    draw_self_slowdown,
-    self_factor,
-    spread,
-)
 from cosched_hwmodel.topology import NodeShape, load_preset
 from cosched_hwmodel.units import ThreadMask
 
@@ -47,16 +35,16 @@ MODEL_MD = (Path(__file__).parents[2] / "hwmodel" / "MODEL.md").read_text(encodi
 NODE = load_preset("g-lomarc-2x2")
 INT64 = st.integers(-(2**63), 2**63 - 1)
 JOBS = st.integers(0, 1 << 40)
-MODEL = StatisticalModel()
+MODEL = statistical.StatisticalModel()
 # Quantiles of chi-square by degrees of freedom, exceeded once in ten thousand times.
 RARE = {4: 23.5, 6: 27.9, 7: 29.9, 9: 33.7, 34: 73.7}
 
 
 @st.composite
-def models(draw: st.DrawFn) -> StatisticalModel:
+def models(draw: st.DrawFn) -> statistical.StatisticalModel:
     cuts = sorted(draw(st.lists(st.integers(0, 100), max_size=12)))
     shares = tuple(high - low for low, high in zip([0, *cuts], [*cuts, 100], strict=True))
-    return StatisticalModel(draw(INT64), shares)
+    return statistical.StatisticalModel(draw(INT64), shares)
 
 
 SELVES = st.tuples(st.integers(900_000, 1_400_000), st.integers(1_000_000, 1_700_000))
@@ -75,7 +63,7 @@ def by_range(slowdowns_ppm: Sequence[int]) -> list[int]:
     return counts
 
 
-def pairs_ppm(model: StatisticalModel, jobs: int) -> dict[tuple[int, int], int]:
+def pairs_ppm(model: statistical.StatisticalModel, jobs: int) -> dict[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
     for job in range(jobs):
         for other in range(job + 1, jobs):
@@ -99,8 +87,8 @@ def test_table_4_follows_from_tables_2_and_3() -> None:
 
 
 def test_the_shares_are_those_of_table_4() -> None:
-    assert (0, *CORE_SHARES, 0) == TABLE_4["scr"]
-    assert (*NODE_SHARES, 0, 0, 0, 0) == TABLE_4["sno"]
+    assert (0, *statistical.CORE_SHARES, 0) == TABLE_4["scr"]
+    assert (*statistical.NODE_SHARES, 0, 0, 0, 0) == TABLE_4["sno"]
     assert (0, *MODEL.shares) == TABLE_4["cos"]
     assert {sum(column) for column in TABLE_4.values()} == {100}
 
@@ -119,7 +107,7 @@ def test_model_md_has_the_table() -> None:
 @pytest.mark.parametrize("seed", [1, 2, 77])
 def test_self_slowdowns_are_distributed_as_table_4(seed: int) -> None:
     number = 20_000
-    drawn = [draw_self_slowdown(seed, job) for job in range(number)]
+    drawn = [statistical.draw_self_slowdown(seed, job) for job in range(number)]
     node, core = ([own[column] for own in drawn] for column in (0, 1))
     assert chi_square(by_range(node), (number * share / 100 for share in TABLE_4["sno"])) < RARE[4]
     assert chi_square(by_range(core), (number * share / 100 for share in TABLE_4["scr"])) < RARE[6]
@@ -127,16 +115,16 @@ def test_self_slowdowns_are_distributed_as_table_4(seed: int) -> None:
     joint = [0] * 35
     for node_ppm, core_ppm in drawn:
         joint[(node_ppm // 100_000 - 9) * 7 + core_ppm // 100_000 - 10] += 1
-    shares = (number * a * b / 10_000 for a, b in product(NODE_SHARES, CORE_SHARES))
+    shares = (number * a * b / 10_000 for a, b in product(statistical.NODE_SHARES, statistical.CORE_SHARES))
     assert chi_square(joint, shares) < RARE[34]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 77])
 def test_pairs_are_distributed_as_table_4(seed: int) -> None:
     """Over all ordered pairs, and over those of one job: as the slowed job and as the other one."""
-    found = pairs_ppm(StatisticalModel(seed), 200)
+    found = pairs_ppm(statistical.StatisticalModel(seed), 200)
     assert len(found) == 200 * 199
-    slowdown = StatisticalModel(seed).coscheduling
+    slowdown = statistical.StatisticalModel(seed).coscheduling
     suffered = [round(slowdown(5, other) * 1_000_000) for other in range(6, 20_006)]
     caused = [round(slowdown(other, 5) * 1_000_000) for other in range(6, 20_006)]
     for drawn in (list(found.values()), suffered, caused):
@@ -146,7 +134,7 @@ def test_pairs_are_distributed_as_table_4(seed: int) -> None:
 def test_slowdowns_are_uniform_inside_a_range() -> None:
     """The tenths of the widest ranges of each column are equally frequent."""
     found = pairs_ppm(MODEL, 200).values()
-    drawn = [draw_self_slowdown(1, job) for job in range(20_000)]
+    drawn = [statistical.draw_self_slowdown(1, job) for job in range(20_000)]
     for slowdowns, first in (
         (found, 1_000_000),
         ((n for n, _ in drawn), 1_000_000),
@@ -172,19 +160,19 @@ def test_slowdowns_are_uniform_inside_a_range() -> None:
     ],
 )
 def test_places_in_ranges(draw: float, expected_ppm: int) -> None:
-    assert draw_ppm(draw, MODEL.shares, 1_000_000) == expected_ppm
-    assert draw_ppms(np.array([draw]), MODEL.shares, 1_000_000).tolist() == [expected_ppm]
+    assert statistical.draw_ppm(draw, MODEL.shares, 1_000_000) == expected_ppm
+    assert statistical.draw_ppms(np.array([draw]), MODEL.shares, 1_000_000).tolist() == [expected_ppm]
 
 
 @pytest.mark.parametrize(("draw", "expected_ppm"), [(0.0, 1_100_000), (0.5, 1_300_000)])
 def test_a_range_without_a_share_is_never_drawn(draw: float, expected_ppm: int) -> None:
     shares = (0, 50, 0, 50, 0)
-    assert draw_ppm(draw, shares, 1_000_000) == expected_ppm
-    assert draw_ppms(np.array([draw]), shares, 1_000_000).tolist() == [expected_ppm]
+    assert statistical.draw_ppm(draw, shares, 1_000_000) == expected_ppm
+    assert statistical.draw_ppms(np.array([draw]), shares, 1_000_000).tolist() == [expected_ppm]
 
 
 @given(model=models(), word=st.integers(0, 2**53 - 1))
-def test_draws_invert_the_distribution(model: StatisticalModel, word: int) -> None:
+def test_draws_invert_the_distribution(model: statistical.StatisticalModel, word: int) -> None:
     """Compared with exact fractions; the doubles may differ by one millionth."""
     position = Fraction(word, 2**53) * 100
     index, below = 0, 0
@@ -192,7 +180,7 @@ def test_draws_invert_the_distribution(model: StatisticalModel, word: int) -> No
         below += model.shares[index]
         index += 1
     exact = 1_000_000 + 100_000 * (index + (position - below) / model.shares[index])
-    found = draw_ppm(word * 2.0**-53, model.shares, 1_000_000)
+    found = statistical.draw_ppm(word * 2.0**-53, model.shares, 1_000_000)
     assert found - 1 <= exact <= found + 2
     assert 1_000_000 + 100_000 * index <= found < 1_100_000 + 100_000 * index
 
@@ -201,7 +189,7 @@ def test_formula_8_gives_the_stated_shares_of_jobs() -> None:
     """The shares of parallel jobs with 4, 2 and 1 processes a node in space sharing, as MODEL.md states them."""
     number = 20_000
     counts = {4: 0, 2: 0, 1: 0}
-    for node_ppm, core_ppm in (draw_self_slowdown(3, job) for job in range(number)):
+    for node_ppm, core_ppm in (statistical.draw_self_slowdown(3, job) for job in range(number)):
         four = node_ppm * core_ppm <= 1_250_000 * 1_000_000
         counts[4 if four else 2 if node_ppm <= 1_120_000 else 1] += 1
     stated = {4: 0.36, 2: 0.38, 1: 0.26}
@@ -215,7 +203,7 @@ def test_formula_8_gives_the_stated_shares_of_jobs() -> None:
 
 def test_draws_have_the_golden_values() -> None:
     """These numbers were drawn once: a change of them changes all workloads."""
-    assert [draw_self_slowdown(1, job) for job in (1, 2, 3)] == [
+    assert [statistical.draw_self_slowdown(1, job) for job in (1, 2, 3)] == [
         (1045831, 1109549),
         (1045434, 1255780),
         (1380148, 1513239),
@@ -224,16 +212,19 @@ def test_draws_have_the_golden_values() -> None:
 
 
 def test_draws_are_keyed_by_seed_purpose_and_ids_alone() -> None:
-    assert MODEL.coscheduling(3, 7) == draw_ppm(uniform(1, "coscheduling", 3, 7), MODEL.shares, 1_000_000) / 1_000_000
+    assert (
+        MODEL.coscheduling(3, 7)
+        == statistical.draw_ppm(uniform(1, "coscheduling", 3, 7), MODEL.shares, 1_000_000) / 1_000_000
+    )
     assert uniform(1, "coscheduling", 3, 7) == (key(1, "coscheduling", 3, 7) >> 11) / 2**53
     pairs = [(a, b) for a in range(30) for b in range(30) if a != b]
     forward = {pair: MODEL.coscheduling(*pair) for pair in pairs}
-    backward = {pair: StatisticalModel().coscheduling(*pair) for pair in reversed(pairs)}
+    backward = {pair: statistical.StatisticalModel().coscheduling(*pair) for pair in reversed(pairs)}
     assert forward == backward
-    selves = {job: draw_self_slowdown(4, job) for job in range(50)}
-    assert selves == {job: draw_self_slowdown(4, job) for job in reversed(range(50))}
-    assert [draw_self_slowdown(5, job) for job in range(50)] != list(selves.values())
-    assert {pair: StatisticalModel(2).coscheduling(*pair) for pair in pairs} != forward
+    selves = {job: statistical.draw_self_slowdown(4, job) for job in range(50)}
+    assert selves == {job: statistical.draw_self_slowdown(4, job) for job in reversed(range(50))}
+    assert [statistical.draw_self_slowdown(5, job) for job in range(50)] != list(selves.values())
+    assert {pair: statistical.StatisticalModel(2).coscheduling(*pair) for pair in pairs} != forward
 
 
 def test_slowdowns_of_a_pair_are_drawn_independently() -> None:
@@ -273,7 +264,7 @@ def test_spread_counts_cpus_and_cores(
     shape: tuple[int, int, int], threads: list[int], expected: tuple[int, int]
 ) -> None:
     node = NodeShape("test", shape[0], shape[1], 1024, threads_per_core=shape[2])
-    assert spread(node, ThreadMask(sum(1 << thread for thread in threads))) == expected
+    assert statistical.spread(node, ThreadMask(sum(1 << thread for thread in threads))) == expected
 
 
 @given(sockets=st.integers(1, 5), cores=st.integers(1, 6), layers=st.integers(1, 3), bits=st.integers(0, (1 << 90) - 1))
@@ -281,7 +272,7 @@ def test_spread_agrees_with_the_topology(sockets: int, cores: int, layers: int, 
     node = NodeShape("test", sockets, cores, 1024, threads_per_core=layers)
     mask = bits & ((1 << node.threads) - 1)
     where = [node.socket_of(thread) for thread in range(node.threads) if mask >> thread & 1]
-    assert spread(node, ThreadMask(mask)) == (
+    assert statistical.spread(node, ThreadMask(mask)) == (
         len(set(where)),
         max((where.count(socket) for socket in where), default=0),
     )
@@ -290,25 +281,25 @@ def test_spread_agrees_with_the_topology(sockets: int, cores: int, layers: int, 
 @pytest.mark.parametrize("mask", [1 << 4, 0b10001, -1])
 def test_threads_beyond_the_node_are_an_error(mask: int) -> None:
     with pytest.raises(IndexError, match="of a node with 4"):
-        spread(NODE, ThreadMask(mask))
+        statistical.spread(NODE, ThreadMask(mask))
     with pytest.raises(IndexError, match="of a node with 4"):
-        StatisticalContention(MODEL, {}).penalties(NODE, [Load(1, 1, ThreadMask(mask), (0, 0, 0))])
+        statistical.StatisticalContention(MODEL, {}).penalties(NODE, [Load(1, 1, ThreadMask(mask), (0, 0, 0))])
 
 
 def test_self_factor() -> None:
     own = (950_000, 1_300_000)
-    assert [self_factor(own, *place) for place in ((0, 0), (1, 1), (2, 1), (1, 2), (2, 2), (4, 8))] == [
+    assert [statistical.self_factor(own, *place) for place in ((0, 0), (1, 1), (2, 1), (1, 2), (2, 2), (4, 8))] == [
         1.0, 1.0, 0.95, 1.3, 1.235, 1.235,
     ]  # fmt: skip
-    assert {self_factor(None, cpus, cores) for cpus in range(5) for cores in range(9)} == {1.0}
+    assert {statistical.self_factor(None, cpus, cores) for cpus in range(5) for cores in range(9)} == {1.0}
 
 
 @given(own=SELVES)
-def test_self_factor_is_the_product_rounded_once(own: SelfSlowdown) -> None:
+def test_self_factor_is_the_product_rounded_once(own: statistical.SelfSlowdown) -> None:
     node_ppm, core_ppm = own
-    assert self_factor(own, 2, 2) == float(Fraction(node_ppm * core_ppm, 10**12))
-    assert self_factor(own, 2, 1) == float(Fraction(node_ppm, 10**6))
-    assert self_factor(own, 1, 2) == float(Fraction(core_ppm, 10**6))
+    assert statistical.self_factor(own, 2, 2) == float(Fraction(node_ppm * core_ppm, 10**12))
+    assert statistical.self_factor(own, 2, 1) == float(Fraction(node_ppm, 10**6))
+    assert statistical.self_factor(own, 1, 2) == float(Fraction(core_ppm, 10**6))
 
 
 # ---------------------------------------------------------------- jobs on a node
@@ -324,7 +315,7 @@ GAINS = (900_000, 1_000_000)
 
 def test_penalties_of_the_papers_cases() -> None:
     """Processes a node on two dual-core CPUs: 1, 2 on different CPUs or on one, 4; alone, and beside another job."""
-    contention = StatisticalContention(MODEL, {1: OWN})
+    contention = statistical.StatisticalContention(MODEL, {1: OWN})
     assert isinstance(contention, ContentionModel)
     assert contention.name == MODEL.name == "statistical"
     for mask, own in ((0b0001, 1.0), (0b0101, 1.08), (0b1010, 1.08), (0b0011, 1.25), (0b1111, 1.35)):
@@ -343,23 +334,25 @@ def test_penalties_of_the_papers_cases() -> None:
 
 
 def test_a_self_slowdown_below_one_is_a_gain() -> None:
-    contention = StatisticalContention(MODEL, {1: GAINS})
+    contention = statistical.StatisticalContention(MODEL, {1: GAINS})
     (penalty,) = contention.penalties(NODE, [load(1, 0b1111)])
     assert penalty == 0.9 - 1.0
-    mild = StatisticalModel(shares=(100,))
+    mild = statistical.StatisticalModel(shares=(100,))
     assert mild.coscheduling(1, 2) * 0.9 < 1
-    (penalty, other) = StatisticalContention(mild, {1: GAINS}).penalties(NODE, [load(1, 0b0101), load(2, 0b1010)])
+    (penalty, other) = statistical.StatisticalContention(mild, {1: GAINS}).penalties(
+        NODE, [load(1, 0b0101), load(2, 0b1010)]
+    )
     assert -0.1 < penalty < 0 <= other
 
 
 @given(model=models(), own=SELVES, job=JOBS, other=JOBS, mask=st.integers(1, 15))
 def test_for_two_jobs_one_plus_penalty_is_the_slowdown(
-    model: StatisticalModel, own: SelfSlowdown, job: int, other: int, mask: int
+    model: statistical.StatisticalModel, own: statistical.SelfSlowdown, job: int, other: int, mask: int
 ) -> None:
     """Bit for bit, so that plans with the model come true."""
     loads = [load(job, mask)] if job == other else [load(job, mask), load(other, 15 & ~mask)]
-    penalty = StatisticalContention(model, {job: own}).penalties(NODE, loads)[0]
-    slowdown = self_factor(own, *spread(NODE, ThreadMask(mask))) * (
+    penalty = statistical.StatisticalContention(model, {job: own}).penalties(NODE, loads)[0]
+    slowdown = statistical.self_factor(own, *statistical.spread(NODE, ThreadMask(mask))) * (
         1 if job == other else model.coscheduling(job, other)
     )
     assert penalty > -1
@@ -368,7 +361,7 @@ def test_for_two_jobs_one_plus_penalty_is_the_slowdown(
 
 def test_excess_slowdowns_of_three_jobs_add_up() -> None:
     selves = {1: OWN, 2: GAINS}
-    contention = StatisticalContention(MODEL, selves)
+    contention = statistical.StatisticalContention(MODEL, selves)
     found = contention.penalties(NODE, [load(1, 0b0001), load(2, 0b1010), load(3, 0b0100)])
     factors = {1: 1.0, 2: 0.9, 3: 1.0}
     for job, penalty in zip((1, 2, 3), found, strict=True):
@@ -394,7 +387,7 @@ def test_excess_slowdowns_of_three_jobs_add_up() -> None:
 )
 def test_penalties_on_other_kinds_of_nodes(shape: tuple[int, int, int], mask: int, own: float) -> None:
     node = NodeShape("test", shape[0], shape[1], 1024, threads_per_core=shape[2])
-    assert StatisticalContention(MODEL, {1: OWN}).penalties(node, [load(1, mask)]) == [own - 1.0]
+    assert statistical.StatisticalContention(MODEL, {1: OWN}).penalties(node, [load(1, mask)]) == [own - 1.0]
 
 
 @given(
@@ -404,13 +397,13 @@ def test_penalties_on_other_kinds_of_nodes(shape: tuple[int, int, int], mask: in
     own=st.lists(SELVES, min_size=4, max_size=4),
 )
 def test_penalties_do_not_depend_on_the_order_of_loads(
-    model: StatisticalModel, jobs: list[int], masks: list[int], own: list[SelfSlowdown]
+    model: statistical.StatisticalModel, jobs: list[int], masks: list[int], own: list[statistical.SelfSlowdown]
 ) -> None:
     """Bit for bit, and not on the order of the mapping; the last job's own slowdown is not known."""
     loads = [load(job, mask) for job, mask in zip(jobs, masks, strict=False)]
     selves = dict(zip(jobs[:-1], own, strict=False))
-    expected = dict(zip(jobs, StatisticalContention(model, selves).penalties(NODE, loads), strict=True))
-    again = StatisticalContention(model, dict(reversed(selves.items())))
+    expected = dict(zip(jobs, statistical.StatisticalContention(model, selves).penalties(NODE, loads), strict=True))
+    again = statistical.StatisticalContention(model, dict(reversed(selves.items())))
     for order in permutations(loads):
         assert again.penalties(NODE, order) == [expected[each.job_id] for each in order]
 
@@ -419,7 +412,7 @@ def test_penalties_of_many_loads_do_not_depend_on_their_order() -> None:
     """Ten on a node, where sums in the order of the loads would differ in their last bits."""
     for first in range(50):
         loads = [load(first + place, 1) for place in range(10)]
-        contention = StatisticalContention(MODEL, {})
+        contention = statistical.StatisticalContention(MODEL, {})
         assert contention.penalties(NODE, loads[::-1]) == contention.penalties(NODE, loads)[::-1]
 
 
@@ -427,17 +420,19 @@ def test_penalties_of_many_loads_do_not_depend_on_their_order() -> None:
 
 
 @given(model=models())
-def test_parameters_make_the_model_again(model: StatisticalModel) -> None:
-    assert StatisticalModel.from_parameters(model.parameters()) == model
-    assert StatisticalModel.from_parameters(reversed(model.parameters())) == model
+def test_parameters_make_the_model_again(model: statistical.StatisticalModel) -> None:
+    assert statistical.StatisticalModel.from_parameters(model.parameters()) == model
+    assert statistical.StatisticalModel.from_parameters(reversed(model.parameters())) == model
 
 
 def test_parameters() -> None:
     assert MODEL.parameters() == (("pair_seed", 1), ("shares", (68, 17, 7, 3, 2, 1, 1, 1)))
-    assert StatisticalModel.from_parameters([]) == MODEL
-    assert StatisticalModel.from_parameters([("pair_seed", -3)]) == StatisticalModel(-3)
-    assert StatisticalModel.from_parameters([("shares", [0, 100])]) == StatisticalModel(shares=(0, 100))
-    assert 1.1 <= StatisticalModel(shares=(0, 100)).coscheduling(1, 2) < 1.2
+    assert statistical.StatisticalModel.from_parameters([]) == MODEL
+    assert statistical.StatisticalModel.from_parameters([("pair_seed", -3)]) == statistical.StatisticalModel(-3)
+    assert statistical.StatisticalModel.from_parameters([("shares", [0, 100])]) == statistical.StatisticalModel(
+        shares=(0, 100)
+    )
+    assert 1.1 <= statistical.StatisticalModel(shares=(0, 100)).coscheduling(1, 2) < 1.2
 
 
 @pytest.mark.parametrize(
@@ -464,11 +459,11 @@ def test_parameters() -> None:
 )
 def test_impossible_parameters_are_refused(name: str, value: object, text: str) -> None:
     with pytest.raises(HardwareModelError) as caught:
-        StatisticalModel.from_parameters([(name, value)])
+        statistical.StatisticalModel.from_parameters([(name, value)])
     assert str(caught.value).startswith(text)
 
 
 def test_errors_carry_the_parameter() -> None:
-    with pytest.raises(StatisticalParameterError) as caught:
-        StatisticalModel(shares=(50, 49))
+    with pytest.raises(statistical.StatisticalParameterError) as caught:
+        statistical.StatisticalModel(shares=(50, 49))
     assert (caught.value.parameter, caught.value.value) == ("shares", (50, 49))

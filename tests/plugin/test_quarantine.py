@@ -12,27 +12,7 @@ from cosched_plugin.api import first_fit
 from cosched_plugin.common.errors import PolicyError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    SET_ASIDE,
-    Action,
-    Belief,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobSpec,
-    JobSubmitted,
-    NodeClass,
-    Note,
-    PendingJob,
-    SetNote,
-    StartJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.quarantine import MOST, PolicyFailed, Quarantine
 from cosched_terminal.console import Log
 
@@ -45,25 +25,25 @@ class Sour:
     def __init__(self, fails: Fails) -> None:
         self._fails = fails
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: View) -> Iterator[m.Action]:
         if self._fails({job.name for job in view.queue}):
             raise ValueError("sour")
         for job in view.queue:
             runs = first_fit(job, view.free, view.machine, view.free_memory_mb)
             if runs is None:
                 return
-            yield StartJob(job.id, runs, job.estimate_us, job.limit_us)
+            yield m.StartJob(job.id, runs, job.estimate_us, job.limit_us)
 
 
-def job(number: int, name: str = "") -> JobSpec:
-    return JobSpec(number, number, 1, 1_000, None, name=name)
+def job(number: int, name: str = "") -> m.JobSpec:
+    return m.JobSpec(number, number, 1, 1_000, None, name=name)
 
 
-def welcome(*jobs: JobSpec, nodes: int = 1, notes: tuple[Note, ...] = ()) -> Welcome:
-    belief = Belief("none", "bulk-synchronous", ())
-    pending = tuple([PendingJob(each, False) for each in jobs])
-    machine = (NodeClass(nodes, 1, 1, 1, 0, 0, 0, 0),)
-    return Welcome(PROTOCOL_VERSION, FEATURES, 0, 1_000, machine, (), belief, (), pending, notes, ())
+def welcome(*jobs: m.JobSpec, nodes: int = 1, notes: tuple[m.Note, ...] = ()) -> m.Welcome:
+    belief = m.Belief("none", "bulk-synchronous", ())
+    pending = tuple([m.PendingJob(each, False) for each in jobs])
+    machine = (m.NodeClass(nodes, 1, 1, 1, 0, 0, 0, 0),)
+    return m.Welcome(m.PROTOCOL_VERSION, m.FEATURES, 0, 1_000, machine, (), belief, (), pending, notes, ())
 
 
 def setting_aside(fails: Fails) -> tuple[Quarantine, list[str]]:
@@ -75,8 +55,8 @@ def bad(names: set[str]) -> bool:
     return "bad" in names
 
 
-def started(actions: list[Action]) -> list[int]:
-    return [action.job_id for action in actions if isinstance(action, StartJob)]
+def started(actions: list[m.Action]) -> list[int]:
+    return [action.job_id for action in actions if isinstance(action, m.StartJob)]
 
 
 def test_the_job_is_named_and_the_others_run() -> None:
@@ -84,11 +64,11 @@ def test_the_job_is_named_and_the_others_run() -> None:
     scheduler = owner(welcome(job(1), job(2, "bad"), job(3), nodes=2))
     actions = scheduler.handle(1_000, ())
     assert started(actions) == [1, 3]
-    (note,) = [action for action in actions if isinstance(action, SetNote)]
-    assert note[:2] == (2, SET_ASIDE)
+    (note,) = [action for action in actions if isinstance(action, m.SetNote)]
+    assert note[:2] == (2, m.SET_ASIDE)
     assert str(note.value).startswith("ValueError: sour (test_quarantine.py:")
     assert told == [f"warning: job 2 is set aside, as the policy fails on it: {note.value}"]
-    assert started(scheduler.handle(2_000, [JobEnded(1, COMPLETED), JobSubmitted(job(4))])) == [4]
+    assert started(scheduler.handle(2_000, [m.JobEnded(1, m.COMPLETED), m.JobSubmitted(job(4))])) == [4]
 
 
 def test_in_the_middle_of_a_conversation_the_scheduler_begins_anew() -> None:
@@ -96,7 +76,7 @@ def test_in_the_middle_of_a_conversation_the_scheduler_begins_anew() -> None:
     scheduler = owner(welcome(job(1)))
     assert started(scheduler.handle(1_000, ())) == [1]
     with pytest.raises(PolicyFailed, match="ValueError: sour"):
-        scheduler.handle(2_000, [JobSubmitted(job(2, "bad"))])
+        scheduler.handle(2_000, [m.JobSubmitted(job(2, "bad"))])
     assert owner.jobs == {}  # it may have been a defect that a fresh start ends
     again = owner(welcome(job(1), job(2, "bad")))
     assert started(again.handle(2_000, ())) == [1]
@@ -109,29 +89,29 @@ def test_a_job_that_is_released_with_the_first_batch() -> None:
     owner, _ = setting_aside(bad)
     told = welcome(job(1), job(2, "bad"))
     scheduler = owner(told._replace(pending=(told.pending[0], told.pending[1]._replace(held=True))))
-    assert started(scheduler.handle(1_000, [JobReleased(2)])) == [1]
+    assert started(scheduler.handle(1_000, [m.JobReleased(2)])) == [1]
     assert owner.jobs.keys() == {2}
 
 
 def test_a_job_that_comes_with_the_first_batch() -> None:
     owner, _ = setting_aside(bad)
     scheduler = owner(welcome(job(1)))
-    assert started(scheduler.handle(1_000, [JobSubmitted(job(2, "bad"))])) == [1]
+    assert started(scheduler.handle(1_000, [m.JobSubmitted(job(2, "bad"))])) == [1]
     assert owner.jobs.keys() == {2}
 
 
-@pytest.mark.parametrize("back", [JobReleased(2), JobModified(job(2, "good"))])
-def test_it_comes_back_when_a_user_releases_or_changes_it(back: JobReleased | JobModified) -> None:
+@pytest.mark.parametrize("back", [m.JobReleased(2), m.JobModified(job(2, "good"))])
+def test_it_comes_back_when_a_user_releases_or_changes_it(back: m.JobReleased | m.JobModified) -> None:
     owner, _ = setting_aside(bad)
     scheduler = owner(welcome(job(2, "bad")))
     assert started(scheduler.handle(1_000, ())) == []
-    if isinstance(back, JobModified):
+    if isinstance(back, m.JobModified):
         assert scheduler.handle(2_000, [back]) == [
-            StartJob(2, runs_on((0, 1, 1, 1)), 1_000, None),
-            SetNote(2, SET_ASIDE, None),
+            m.StartJob(2, runs_on((0, 1, 1, 1)), 1_000, None),
+            m.SetNote(2, m.SET_ASIDE, None),
         ]
     else:
-        assert scheduler.handle(1_500, [JobHeld(2)]) == []
+        assert scheduler.handle(1_500, [m.JobHeld(2)]) == []
         with pytest.raises(PolicyFailed):
             scheduler.handle(2_000, [back])
     assert owner.jobs == {}
@@ -144,19 +124,19 @@ def test_one_that_a_user_holds_as_well_and_changes_waits_for_its_release(reconne
     scheduler.handle(1_000, ())
     if reconnected:
         there = welcome(job(2, "bad"))
-        scheduler = owner(there._replace(pending=(PendingJob(job(2, "bad"), True),)))
+        scheduler = owner(there._replace(pending=(m.PendingJob(job(2, "bad"), True),)))
         scheduler.handle(1_500, ())
     else:
-        scheduler.handle(1_500, [JobHeld(2)])
-    assert started(scheduler.handle(2_000, [JobModified(job(2, "good"))])) == []
-    assert started(scheduler.handle(2_500, [JobReleased(2)])) == [2]
+        scheduler.handle(1_500, [m.JobHeld(2)])
+    assert started(scheduler.handle(2_000, [m.JobModified(job(2, "good"))])) == []
+    assert started(scheduler.handle(2_500, [m.JobReleased(2)])) == [2]
 
 
 def test_of_a_job_that_has_ended_nothing_is_said() -> None:
     owner, _ = setting_aside(bad)
     scheduler = owner(welcome(job(2, "bad")))
     assert len(scheduler.handle(1_000, ())) == 1
-    assert scheduler.handle(2_000, [JobEnded(2, CANCELLED)]) == []
+    assert scheduler.handle(2_000, [m.JobEnded(2, m.CANCELLED)]) == []
     assert owner.jobs == {}
 
 
@@ -167,11 +147,11 @@ def test_of_two_that_fail_together_one_is_set_aside() -> None:
 
 
 def test_a_restart_finds_the_same_and_takes_back_what_does_not_hold() -> None:
-    notes = (Note(1, SET_ASIDE, "long ago"), Note(2, SET_ASIDE, "long ago"))
+    notes = (m.Note(1, m.SET_ASIDE, "long ago"), m.Note(2, m.SET_ASIDE, "long ago"))
     owner, _ = setting_aside(bad)
     actions = owner(welcome(job(1), job(2, "bad"), notes=notes)).handle(1_000, ())
     assert started(actions) == [1]
-    assert actions[1:] == [SetNote(1, SET_ASIDE, None)]
+    assert actions[1:] == [m.SetNote(1, m.SET_ASIDE, None)]
 
 
 def test_without_any_pending_job_it_is_the_policy_that_fails() -> None:
@@ -194,7 +174,7 @@ def test_any_few_of_many_are_found_with_few_trials(seed: int) -> None:
     sour = set(random.sample(range(1, 1_001), random.randrange(1, 5)))
     trials = 0
 
-    def make(each: Welcome) -> SchedulerCore:
+    def make(each: m.Welcome) -> SchedulerCore:
         nonlocal trials
         trials += 1
         return SchedulerCore(Sour(bad), each)

@@ -19,23 +19,7 @@ from tests.reference.gang import PPM, Job, Load, Quantum, Rules, Scheduler, Seat
 
 from cosched_emulator import simulate
 from cosched_emulator.statistics.intervals import mean_interval
-from cosched_plugin.api import (
-    FIXED_RUN_TIMES,
-    ROWS,
-    SLOTS,
-    THREADS,
-    Action,
-    Backfill,
-    ChangeSlot,
-    Context,
-    Needs,
-    Run,
-    SetRotation,
-    StartJob,
-    ThreadMask,
-    Turn,
-    View,
-)
+from cosched_plugin import api
 
 JOBS: Final = 160
 LOAD: Final = 0.8
@@ -241,15 +225,15 @@ READINGS: Final = (
 _BY_NAME: Final = {reading.__name__: reading for reading in (AsWritten, *READINGS)}
 
 
-class Second(Backfill):
+class Second(api.Backfill):
     """The reference as a part of a composition: it keeps everything in its memory, and asks the placement for nothing.
 
     ``reading``: a class of this module; ``paired``: with partners, a band, and alternates in it.
     """
 
-    provides: Needs = frozenset({ROWS})
-    needs: Needs = frozenset({THREADS, FIXED_RUN_TIMES, SLOTS})
-    protocol_features: Needs = frozenset({"slots"})
+    provides: api.Needs = frozenset({api.ROWS})
+    needs: api.Needs = frozenset({api.THREADS, api.FIXED_RUN_TIMES, api.SLOTS})
+    protocol_features: api.Needs = frozenset({"slots"})
 
     def __init__(self, *, reading: str = AsWritten.__name__, paired: bool = True) -> None:
         self._reading = _BY_NAME[reading]
@@ -258,13 +242,13 @@ class Second(Backfill):
         self._quanta: dict[int, int] = {}
         self._told: set[int] = set()
 
-    def decide(self, context: Context) -> Iterator[Action]:
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         """Take a step of the reference where a quantum has ended or no job can run."""
         view = context.view
         if view.quantum_ended or not _can_run(view):
             yield from self._step(view)
 
-    def _step(self, view: View) -> Iterator[Action]:
+    def _step(self, view: api.View) -> Iterator[api.Action]:
         if self._scheduler is None:
             self._scheduler = self._reading(view.machine.nodes, self._rules)
         scheduler = self._scheduler
@@ -279,19 +263,21 @@ class Second(Backfill):
         ended = [job_id for job_id in scheduler.seats if job_id not in view.running]
         quantum = scheduler.step(measured, ended, [Job(job.id, job.processes) for job in arrived])
         for job_id, slot in scheduler.moves:
-            yield ChangeSlot(job_id, slot)
+            yield api.ChangeSlot(job_id, slot)
         queued = {job.id: job for job in view.queue}
         for job_id in scheduler.placed:
             seat, job = scheduler.seats[job_id], queued[job_id]
-            runs = tuple([Run(node, 1, ThreadMask(1), 1) for node in sorted(seat.nodes)])
-            yield StartJob(job_id, runs, job.estimate_us, job.limit_us, seat.slot)
+            runs = tuple([api.Run(node, 1, api.ThreadMask(1), 1) for node in sorted(seat.nodes)])
+            yield api.StartJob(job_id, runs, job.estimate_us, job.limit_us, seat.slot)
         if quantum is not None:
             slots = (quantum.row,) if quantum.partner is None else (quantum.row, quantum.partner)
             others = [slot for slot in scheduler.slots() if slot != quantum.row]
-            yield SetRotation(view.quantum + 1, (Turn(slots, 1, quantum.guests), *[Turn((slot,)) for slot in others]))
+            yield api.SetRotation(
+                view.quantum + 1, (api.Turn(slots, 1, quantum.guests), *[api.Turn((slot,)) for slot in others])
+            )
 
 
-def _can_run(view: View) -> bool:
+def _can_run(view: api.View) -> bool:
     slots = {slot for turn in view.rotation.turns for slot in turn.slots}
     guests = {job_id for turn in view.rotation.turns for job_id in turn.guests}
     return any(running.slot in slots or job_id in guests for job_id, running in view.running.items())

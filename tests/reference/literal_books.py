@@ -11,55 +11,12 @@ from typing import Final, Generic, TypeVar, assert_never
 
 from cosched_plugin.common.allocation import Machine, resume_costs, times_refusal
 from cosched_plugin.common.threads import each_node
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    FILLED,
-    Action,
-    ActionRefused,
-    ChangeSlot,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobRevised,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    KillJob,
-    NodeClass,
-    NodeFailed,
-    NodeReturned,
-    Note,
-    NoteValue,
-    PendingJob,
-    ProgressMeasured,
-    QuantumEnded,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    Run,
-    RunningJob,
-    SetNote,
-    SetRotation,
-    StartJob,
-    StartTogether,
-    SubmitJob,
-    SuspendJob,
-    UnknownAction,
-    WakeAt,
-    Welcome,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 
 AnyJob = TypeVar("AnyJob", bound="Job")
 
 
-def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
+def places(runs: Sequence[m.Run]) -> list[tuple[int, int]]:
     """Return the (node, thread) pairs that ``runs`` name, with repetitions."""
     return [
         (node, thread)
@@ -70,13 +27,13 @@ def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
     ]
 
 
-def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
+def node_shares(runs: Sequence[m.Run]) -> list[tuple[int, int]]:
     """Return the (node, processes) pairs of ``runs``."""
     return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]
 
 
 # What a job and its entry in a welcome call alike.
-_SAME: Final = tuple(name for name in RunningJob._fields if name not in ("spec", "start_us", "runs", "held"))
+_SAME: Final = tuple(name for name in m.RunningJob._fields if name not in ("spec", "start_us", "runs", "held"))
 
 
 class Job:
@@ -106,12 +63,12 @@ class Job:
         "worked_us",
     )
 
-    def __init__(self, spec: JobSpec) -> None:
+    def __init__(self, spec: m.JobSpec) -> None:
         self.spec = spec
         self.state = "new"  # new, pending, running (suspended or not), ended
         self.held = False
         self.start_us = 0
-        self.runs: tuple[Run, ...] = ()
+        self.runs: tuple[m.Run, ...] = ()
         self.estimate_us = 0
         self.limit_us: int | None = None
         # batch and number of the action that started it; None: the manager did
@@ -130,7 +87,7 @@ class Job:
         self.quanta = 0
         self.shares: tuple[int, ...] = ()
 
-    def start(self, start: StartJob | JobStarted, now_us: int) -> None:
+    def start(self, start: m.StartJob | m.JobStarted, now_us: int) -> None:
         """Start it."""
         self.state, self.start_us, self.runs = "running", now_us, start.runs
         self.held = self.kept = self.leaving = False
@@ -139,10 +96,10 @@ class Job:
         self.idle_us = self.worked_us = self.ready_us = 0
         self.slot, self.quanta, self.shares = start.slot, 0, ()
 
-    def told(self) -> RunningJob:
+    def told(self) -> m.RunningJob:
         """Return its entry in a welcome while it is running."""
         same = (getattr(self, name) for name in _SAME)
-        return RunningJob(self.spec, self.start_us, self.runs, held=self.kept, **dict(zip(_SAME, same, strict=True)))
+        return m.RunningJob(self.spec, self.start_us, self.runs, held=self.kept, **dict(zip(_SAME, same, strict=True)))
 
     def progressed_us(self, now_us: int) -> int:
         """Return its time without suspensions since its start."""
@@ -157,7 +114,7 @@ class Job:
 class LiteralBooks(Generic[AnyJob]):
     """The state of a manager, with nothing kept that follows from something else."""
 
-    def __init__(self, machine: Welcome, make_job: Callable[[JobSpec], AnyJob]) -> None:
+    def __init__(self, machine: m.Welcome, make_job: Callable[[m.JobSpec], AnyJob]) -> None:
         """``machine`` is a welcome without jobs: nodes, beliefs, and what the manager can do."""
         self._told = machine
         self._make_job = make_job
@@ -165,18 +122,18 @@ class LiteralBooks(Generic[AnyJob]):
         self.resume_costs = resume_costs(machine)
         self.licences = machine.licences
         self.can = machine.capabilities
-        self.left: list[JobEnded | JobRequeued] = []  # what follows from the actions: jobs that were to leave do
-        self.asked: list[JobSpec] = []  # jobs that the scheduler has submitted
+        self.left: list[m.JobEnded | m.JobRequeued] = []  # what follows from the actions: jobs that were to leave do
+        self.asked: list[m.JobSpec] = []  # jobs that the scheduler has submitted
         self.seq = 0
         self.number = 0  # of the action that is carried out
         self.now_us = 0
         self.down: set[int] = set()
         self.jobs: dict[int, AnyJob] = {}
-        self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None for a removed one
+        self.notes: dict[tuple[int | None, str], m.NoteValue] = {}  # None for a removed one
         self.wakes: set[int] = set()
         self.machine = Machine(machine.nodes, machine.licences, machine.capabilities.layout)
 
-    def inventory(self) -> Welcome:
+    def inventory(self) -> m.Welcome:
         """Return the state that a scheduler needs to continue from the last answered batch."""
         pending = sorted((job for job in self.in_state("pending")), key=lambda job: (job.spec.submit_us, job.spec.id))
         return self._told._replace(
@@ -184,8 +141,8 @@ class LiteralBooks(Generic[AnyJob]):
             now_us=self.now_us,
             down=tuple(sorted(self.down)),
             running=tuple(job.told() for job in self.in_state("running")),
-            pending=tuple(PendingJob(job.spec, job.held) for job in pending),
-            notes=tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
+            pending=tuple(m.PendingJob(job.spec, job.held) for job in pending),
+            notes=tuple(m.Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
             wakes=tuple(sorted(self.wakes)),
         )
 
@@ -193,36 +150,36 @@ class LiteralBooks(Generic[AnyJob]):
         """Return the jobs in one state, by id."""
         return [job for _, job in sorted(self.jobs.items()) if job.state == state]
 
-    def happen(self, event: Event) -> None:
+    def happen(self, event: m.Event) -> None:
         """Apply an event."""
         match event:
-            case JobSubmitted():
+            case m.JobSubmitted():
                 self._job(event.job).state = "pending"
-            case JobEnded():
+            case m.JobEnded():
                 self._end(event.job_id)
-            case JobRequeued():
+            case m.JobRequeued():
                 self._leave(self.jobs[event.job_id], "pending")
-            case JobHeld() | JobReleased():
-                self.jobs[event.job_id].held = isinstance(event, JobHeld)
-            case JobStarted() | JobModified() | JobRevised() | JobSuspended() | JobResumed():
+            case m.JobHeld() | m.JobReleased():
+                self.jobs[event.job_id].held = isinstance(event, m.JobHeld)
+            case m.JobStarted() | m.JobModified() | m.JobRevised() | m.JobSuspended() | m.JobResumed():
                 self._act_itself(event)
-            case NodeFailed():
+            case m.NodeFailed():
                 self.down.add(event.node)
-            case NodeReturned():
+            case m.NodeReturned():
                 self.down.discard(event.node)
-            case ProgressMeasured():
+            case m.ProgressMeasured():
                 self.jobs[event.job_id].measured_ppm = event.slowdown_ppm
-            case QuantumEnded():
+            case m.QuantumEnded():
                 self._end_quantum(event)
-            case Woken():
+            case m.Woken():
                 self.wakes.discard(event.at_us)
-            case ActionRefused():
+            case m.ActionRefused():
                 for job_id in event.job_ids if event.seq < self.seq - 1 else ():
                     self._leave(self.jobs[job_id], "pending")
             case _:
                 assert_never(event)
 
-    def _job(self, spec: JobSpec) -> AnyJob:
+    def _job(self, spec: m.JobSpec) -> AnyJob:
         """Return a job, which may be new."""
         if spec.id not in self.jobs:
             self.jobs[spec.id] = self._make_job(spec)
@@ -230,10 +187,10 @@ class LiteralBooks(Generic[AnyJob]):
 
     # What only a manager with slots does.
 
-    def _end_quantum(self, event: QuantumEnded) -> None:
+    def _end_quantum(self, event: m.QuantumEnded) -> None:
         raise ValueError(f"{event}, and there are no slots")
 
-    def _set_rotation(self, action: SetRotation) -> str | None:
+    def _set_rotation(self, action: m.SetRotation) -> str | None:
         return "there are no slots"
 
     def _slot_problem(self, job: AnyJob) -> str | None:
@@ -246,10 +203,10 @@ class LiteralBooks(Generic[AnyJob]):
     def _leaves(self, job: AnyJob) -> None:
         """A running job ends, or is requeued."""
 
-    def _act_itself(self, event: JobStarted | JobModified | JobRevised | JobSuspended | JobResumed) -> None:
+    def _act_itself(self, event: m.JobStarted | m.JobModified | m.JobRevised | m.JobSuspended | m.JobResumed) -> None:
         """Do what no scheduler has asked for."""
         match event:
-            case JobStarted():
+            case m.JobStarted():
                 job = self.jobs[event.job_id] if event.job is None else self._job(event.job)
                 job.spec = event.job or job.spec
                 if job.state == "running":
@@ -257,72 +214,72 @@ class LiteralBooks(Generic[AnyJob]):
                 job.started_by = None
                 job.start(event, event.start_us)
                 self._disturb(job)
-            case JobModified():
+            case m.JobModified():
                 job = self.jobs[event.job.id]
                 job.spec = event.job
-            case JobRevised():
+            case m.JobRevised():
                 job = self.jobs[event.job_id]
                 job.estimate_us, job.limit_us = event.estimate_us, event.limit_us
-            case JobSuspended():
+            case m.JobSuspended():
                 self._stop(self.jobs[event.job_id], event.at_us, to_disk=event.to_disk)
                 self.jobs[event.job_id].kept = True
-            case JobResumed():
+            case m.JobResumed():
                 self.jobs[event.job_id].kept = False
                 self._go_on(self.jobs[event.job_id], event.at_us)
 
-    def act(self, action: Action) -> str | None:
+    def act(self, action: m.Action) -> str | None:
         """Carry out an action, or return why it is impossible."""
         match action:
-            case StartJob():
+            case m.StartJob():
                 return self._start(action)
-            case StartTogether():
+            case m.StartTogether():
                 return self._start_together(action)
-            case ReviseJob():
+            case m.ReviseJob():
                 return self._revise(action)
-            case SuspendJob():
+            case m.SuspendJob():
                 return self._suspend(action)
-            case ResumeJob():
+            case m.ResumeJob():
                 return self._resume(action)
-            case ChangeSlot():
+            case m.ChangeSlot():
                 return self._change_slot(action)
-            case SetRotation():
+            case m.SetRotation():
                 return self._set_rotation(action)
-            case SetNote():
+            case m.SetNote():
                 if action.job_id is not None and self._state_of(action.job_id) == "ended":
                     return f"a note about job {action.job_id}, which has ended"
                 self.notes[action.job_id, action.key] = action.value
-            case WakeAt():
+            case m.WakeAt():
                 if action.at_us <= self.now_us:
                     return f"a wake at {action.at_us}, now is {self.now_us}"
                 self.wakes.add(action.at_us)
-            case RejectJob():
+            case m.RejectJob():
                 if self._state_of(action.job_id) != "pending":
                     return f"job {action.job_id} is not waiting to be started"
                 self._end(action.job_id)
-            case RequeueJob() | KillJob():
+            case m.RequeueJob() | m.KillJob():
                 return self._ask_to_leave(action)
-            case SubmitJob():
+            case m.SubmitJob():
                 self.asked.append(action.job)
-            case UnknownAction():
+            case m.UnknownAction():
                 return "unknown action"
             case _:
                 assert_never(action)
         return None
 
-    def _ask_to_leave(self, action: RequeueJob | KillJob) -> str | None:
+    def _ask_to_leave(self, action: m.RequeueJob | m.KillJob) -> str | None:
         """Let a job leave with the next batch."""
         job = self.jobs.get(action.job_id)
         if job is None or job.state != "running" or job.leaving:
             return f"job {action.job_id} does not run, or leaves already"
         job.leaving = True
-        again = isinstance(action, RequeueJob)
-        self.left.append(JobRequeued(action.job_id) if again else JobEnded(action.job_id, CANCELLED))
+        again = isinstance(action, m.RequeueJob)
+        self.left.append(m.JobRequeued(action.job_id) if again else m.JobEnded(action.job_id, m.CANCELLED))
         return None
 
     def _state_of(self, job_id: int) -> str:
         return self.jobs[job_id].state if job_id in self.jobs else "ended"
 
-    def _start_together(self, group: StartTogether) -> str | None:
+    def _start_together(self, group: m.StartTogether) -> str | None:
         started: list[AnyJob] = []
         measured_ppm = {job_id: job.measured_ppm for job_id, job in self.jobs.items()}
         for start in group.starts:
@@ -336,7 +293,7 @@ class LiteralBooks(Generic[AnyJob]):
             started.append(self.jobs[start.job_id])
         return None
 
-    def _revise(self, revision: ReviseJob) -> str | None:
+    def _revise(self, revision: m.ReviseJob) -> str | None:
         job = self.jobs.get(revision.job_id)
         if job is None or job.state != "running":
             return f"job {revision.job_id} does not run"
@@ -353,7 +310,7 @@ class LiteralBooks(Generic[AnyJob]):
         job.worked_us += max(0, at_us - job.since_us)
         self._disturb(job)
 
-    def _resume(self, action: ResumeJob) -> str | None:
+    def _resume(self, action: m.ResumeJob) -> str | None:
         job = self.jobs.get(action.job_id)
         if job is None or job.state != "running" or job.suspended_us is None or job.kept:
             return f"job {action.job_id} is not suspended by a scheduler"
@@ -394,7 +351,7 @@ class LiteralBooks(Generic[AnyJob]):
         """Return the disk space of each node for the memory of further jobs."""
         return self._room(self.machine.swap_mb, on_disk=True)
 
-    def _start(self, start: StartJob) -> str | None:
+    def _start(self, start: m.StartJob) -> str | None:
         job = self.jobs.get(start.job_id)
         if job is None or job.state != "pending" or job.held:
             return f"job {start.job_id} is not waiting to be started"
@@ -439,10 +396,10 @@ class LiteralBooks(Generic[AnyJob]):
         self._disturb(job)
         return None
 
-    def _suits(self, spec: JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
+    def _suits(self, spec: m.JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
         """Return whether a job may have these nodes, with enough of what is counted there, in a layout that can be made."""
         counts = [processes for _, processes in sorted(shares)]
-        if self.can.layout == FILLED and (set(counts[:-1]) - {counts[0]} or counts[-1] > counts[0]):
+        if self.can.layout == m.FILLED and (set(counts[:-1]) - {counts[0]} or counts[-1] > counts[0]):
             return False
         ranges = [range(first, first + count) for first, count in spec.eligible]
         if ranges and not all(any(node in nodes for nodes in ranges) for node, _ in shares):
@@ -455,7 +412,7 @@ class LiteralBooks(Generic[AnyJob]):
                 return False
         return self._has_counted(spec, shares)
 
-    def _has_counted(self, spec: JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
+    def _has_counted(self, spec: m.JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
         """Return whether there is enough of what is counted."""
         running = [job for job in self.in_state("running") if not job.on_disk]
         for name, amount in spec.licences:
@@ -475,11 +432,11 @@ class LiteralBooks(Generic[AnyJob]):
                     return False
         return True
 
-    def _class_of(self, node: int) -> NodeClass:
+    def _class_of(self, node: int) -> m.NodeClass:
         """Return the class of a node."""
         return [item for item in self.machine.classes for _ in range(item.nodes)][node]
 
-    def _change_slot(self, action: ChangeSlot) -> str | None:
+    def _change_slot(self, action: m.ChangeSlot) -> str | None:
         job = self.jobs.get(action.job_id)
         if job is None or job.state != "running":
             return f"job {action.job_id} does not run"
@@ -494,7 +451,7 @@ class LiteralBooks(Generic[AnyJob]):
         self._disturb(job)
         return None
 
-    def _suspend(self, action: SuspendJob) -> str | None:
+    def _suspend(self, action: m.SuspendJob) -> str | None:
         job = self.jobs.get(action.job_id)
         if job is None or job.state != "running" or job.suspended_us is not None:
             return f"job {action.job_id} cannot be suspended"

@@ -8,30 +8,9 @@ from typing import Final
 
 from tests.reference.literal_books import Job, LiteralBooks
 
-from cosched_plugin.protocol.messages import (
-    COMPLETED,
-    FEATURES,
-    MOST_SHARES,
-    PROTOCOL_VERSION,
-    TIMEOUT,
-    Amounts,
-    Belief,
-    Capabilities,
-    Event,
-    JobEnded,
-    JobSpec,
-    JobStarted,
-    NodeClass,
-    QuantumEnded,
-    SetRotation,
-    SlotState,
-    StartJob,
-    Turn,
-    Welcome,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 
-ALL_IT_SAYS: Final = Capabilities()
+ALL_IT_SAYS: Final = m.Capabilities()
 _SHARES_PPM: Final = (0, 10_000, 450_000, 970_000, 1_000_000)
 
 
@@ -40,13 +19,13 @@ class SiteJob(Job):
 
     __slots__ = ("run_us", "waited_us", "waiting_us")
 
-    def __init__(self, spec: JobSpec, run_us: int = 0) -> None:
+    def __init__(self, spec: m.JobSpec, run_us: int = 0) -> None:
         super().__init__(spec)
         self.run_us = run_us
         self.waited_us = 0  # time from its start in which it was not suspended, and its slot did not run
         self.waiting_us: int | None = None  # since when that is so; None: it may run, or is suspended
 
-    def start(self, start: StartJob | JobStarted, now_us: int) -> None:
+    def start(self, start: m.StartJob | m.JobStarted, now_us: int) -> None:
         """Start it."""
         super().start(start, now_us)
         self.waited_us, self.waiting_us = 0, None
@@ -88,18 +67,18 @@ class TimeSharing:
     def __init__(self, quantum_us: int) -> None:
         self.quantum_us = quantum_us
         self.quantum = 0  # last one that has ended
-        self.turns: tuple[Turn, ...] = ()  # the next one first
+        self.turns: tuple[m.Turn, ...] = ()  # the next one first
         self.left = 0  # quanta of the first turn that are still to come; 0: all of them
         self.ends_us: int | None = None  # end of the quantum that runs; None: none runs
-        self._turn = Turn((0,))  # of that quantum
+        self._turn = m.Turn((0,))  # of that quantum
         self._left_after = 0  # quanta of that turn that are still to come after it
         self._members: set[int] = set()  # jobs that run in it
         self._before_us: dict[int, int] = {}  # of each job that has run in it: how long it had run before
         self._left: set[int] = set()  # jobs that have left it; one that starts again has no share
 
-    def told(self) -> SlotState:
+    def told(self) -> m.SlotState:
         """Return its entry in a welcome."""
-        return SlotState(self.quantum_us, self.quantum, self.turns, self.left)
+        return m.SlotState(self.quantum_us, self.quantum, self.turns, self.left)
 
     def due_us(self, now_us: int, running: Sequence[SiteJob]) -> list[int]:
         """Return when the quantum ends, or jobs come back from disk so that one can begin."""
@@ -107,7 +86,9 @@ class TimeSharing:
             return [self.ends_us]
         return [job.ready_us for job in running if job.suspended_us is None and job.ready_us > now_us]
 
-    def due(self, random: Random, now_us: int, running: Sequence[SiteJob], gone: Collection[int]) -> list[QuantumEnded]:
+    def due(
+        self, random: Random, now_us: int, running: Sequence[SiteJob], gone: Collection[int]
+    ) -> list[m.QuantumEnded]:
         """Return the end of the quantum if it is due; none follows if the jobs that are ``gone`` leave none that can run."""
         running = [job for job in running if job.spec.id not in gone]
         if self.ends_us is None or self.ends_us > now_us or self._nothing_can_run(now_us, running):
@@ -119,9 +100,9 @@ class TimeSharing:
                 continue
             if 2 * (job.ran_us(now_us) - before_us) >= self.quantum_us:
                 shares.append((job.spec.id, random.choice((*_SHARES_PPM, random.randint(0, 1_000_000)))))
-        return [QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left_after, tuple(shares))]
+        return [m.QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left_after, tuple(shares))]
 
-    def end(self, event: QuantumEnded, running: Sequence[SiteJob]) -> None:
+    def end(self, event: m.QuantumEnded, running: Sequence[SiteJob]) -> None:
         """End the quantum that runs."""
         self.quantum = event.quantum
         self.ends_us = None
@@ -135,7 +116,7 @@ class TimeSharing:
         for job in running:
             if job.spec.id in shares:
                 job.quanta += 1
-                job.shares = (shares[job.spec.id], *job.shares)[:MOST_SHARES]
+                job.shares = (shares[job.spec.id], *job.shares)[: m.MOST_SHARES]
 
     def left_by(self, job: SiteJob) -> None:
         """Let a job that ends or is requeued run no more in the present quantum."""
@@ -147,7 +128,7 @@ class TimeSharing:
         """Let a job that is suspended run no more in the present quantum."""
         self._members.discard(job.spec.id)
 
-    def set_rotation(self, action: SetRotation, now_us: int, running: Sequence[SiteJob]) -> str | None:
+    def set_rotation(self, action: m.SetRotation, now_us: int, running: Sequence[SiteJob]) -> str | None:
         """Set the rotation, from the next quantum on or from the one that runs; or return why it is impossible."""
         if action.quantum != self.quantum + 1:
             return f"a rotation from quantum {action.quantum} on, after quantum {self.quantum}"
@@ -207,7 +188,7 @@ class TimeSharing:
                 return
 
 
-def _members_of(turn: Turn, running: Sequence[SiteJob], now_us: int) -> list[SiteJob]:
+def _members_of(turn: m.Turn, running: Sequence[SiteJob], now_us: int) -> list[SiteJob]:
     """Return the jobs that can run in a turn: neither suspended nor on their way back from disk."""
     return [
         job
@@ -218,7 +199,7 @@ def _members_of(turn: Turn, running: Sequence[SiteJob], now_us: int) -> list[Sit
     ]
 
 
-def pairing_problem(turns: Sequence[Turn], running: Sequence[SiteJob]) -> str | None:
+def pairing_problem(turns: Sequence[m.Turn], running: Sequence[SiteJob]) -> str | None:
     """Return which job of a turn would run beside one of another slot, although it must not; None: no such turn."""
     for turn in turns:
         members = [job for job in running if job.slot in turn.slots or job.spec.id in turn.guests]
@@ -234,19 +215,19 @@ class LiteralSite(LiteralBooks[SiteJob]):
 
     def __init__(
         self,
-        nodes: tuple[NodeClass, ...],
-        belief: Belief,
+        nodes: tuple[m.NodeClass, ...],
+        belief: m.Belief,
         resume_us: int = 0,
         quantum_us: int | None = None,
-        licences: Amounts = (),
-        capabilities: Capabilities = ALL_IT_SAYS,
-        features: tuple[str, ...] = FEATURES,
+        licences: m.Amounts = (),
+        capabilities: m.Capabilities = ALL_IT_SAYS,
+        features: tuple[str, ...] = m.FEATURES,
     ) -> None:
-        machine = Welcome(PROTOCOL_VERSION, features, 0, 0, nodes, (), belief, (), (), (), (), resume_us)
+        machine = m.Welcome(m.PROTOCOL_VERSION, features, 0, 0, nodes, (), belief, (), (), (), (), resume_us)
         super().__init__(machine._replace(capabilities=capabilities, licences=licences), SiteJob)
         self.slots = None if quantum_us is None else TimeSharing(quantum_us)
 
-    def inventory(self) -> Welcome:
+    def inventory(self) -> m.Welcome:
         """Return the state that a scheduler needs to continue from the last answered batch."""
         told = super().inventory()
         return told if self.slots is None else told._replace(slots=self.slots.told())
@@ -269,11 +250,11 @@ class LiteralSite(LiteralBooks[SiteJob]):
         if self.slots is not None:
             self.slots.settle(self.now_us, self.in_state("running"))
 
-    def _end_quantum(self, event: QuantumEnded) -> None:
+    def _end_quantum(self, event: m.QuantumEnded) -> None:
         assert self.slots is not None
         self.slots.end(event, self.in_state("running"))
 
-    def _set_rotation(self, action: SetRotation) -> str | None:
+    def _set_rotation(self, action: m.SetRotation) -> str | None:
         if self.slots is None:
             return super()._set_rotation(action)
         return self.slots.set_rotation(action, self.now_us, self.in_state("running"))
@@ -293,14 +274,14 @@ class LiteralSite(LiteralBooks[SiteJob]):
             self.slots.left_by(job)
 
 
-def due_events(random: Random, site: LiteralSite) -> list[Event]:
+def due_events(random: Random, site: LiteralSite) -> list[m.Event]:
     """Return the events that are due at the present instant; what jobs have consumed in a quantum is random."""
     now_us = site.now_us
     ends = [
-        JobEnded(job.spec.id, TIMEOUT if job.is_killed else COMPLETED)
+        m.JobEnded(job.spec.id, m.TIMEOUT if job.is_killed else m.COMPLETED)
         for job in site.in_state("running")
         if job.end_us is not None and job.end_us <= now_us
     ]
     ended = {event.job_id for event in ends}
     quantum = [] if site.slots is None else site.slots.due(random, now_us, site.in_state("running"), ended)
-    return [*ends, *quantum, *(Woken(at_us) for at_us in sorted(site.wakes) if at_us <= now_us)]
+    return [*ends, *quantum, *(m.Woken(at_us) for at_us in sorted(site.wakes) if at_us <= now_us)]

@@ -10,41 +10,7 @@ from tests.reference.literal_books import Job, LiteralBooks, places
 
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.ledger.ledger import Ledger
-from cosched_plugin.protocol.messages import (
-    ANY_LAYOUT,
-    COMPLETED,
-    FEATURES,
-    FILLED,
-    PROTOCOL_VERSION,
-    Action,
-    ActionRefused,
-    Belief,
-    Capabilities,
-    ChangeSlot,
-    Event,
-    JobEnded,
-    JobModified,
-    JobRequeued,
-    JobResumed,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    KillJob,
-    NodeClass,
-    NodeFailed,
-    NodeReturned,
-    ProgressMeasured,
-    RejectJob,
-    ResumeJob,
-    ReviseJob,
-    Run,
-    SlotState,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.books import Books
 
 S = 1_000_000
@@ -64,32 +30,44 @@ class Twins:
         self.random = random
         width = random.choice((1, 2))
         nodes = tuple(
-            NodeClass(
+            m.NodeClass(
                 random.randint(1, 4), 1, random.choice((1, 2)), width, 8, 0, 0, 0, random.choice((0, 6)), None, gpus
             )
             for gpus in random.sample(((), (("gpu", 2),)), random.choice((1, 2)))
         )
-        can = Capabilities(
+        can = m.Capabilities(
             limits_grow=random.random() < 0.5,
             limit_grain_us=random.choice((1, 7)),
-            layout=random.choice((ANY_LAYOUT, FILLED)),
+            layout=random.choice((m.ANY_LAYOUT, m.FILLED)),
         )
-        machine = Welcome(
-            *(PROTOCOL_VERSION, FEATURES, 0, 0, nodes, (), Belief("none", "bulk-synchronous", ()), (), (), (), ()),
+        machine = m.Welcome(
+            *(
+                m.PROTOCOL_VERSION,
+                m.FEATURES,
+                0,
+                0,
+                nodes,
+                (),
+                m.Belief("none", "bulk-synchronous", ()),
+                (),
+                (),
+                (),
+                (),
+            ),
             resume_us=3,
             capabilities=can,
             licences=(("solver", 2),),
         )
-        self.kept = Books(machine._replace(slots=SlotState(10 * S, 0, ())))
+        self.kept = Books(machine._replace(slots=m.SlotState(10 * S, 0, ())))
         self.literal = SlottedBooks(machine, Job)
         self.submitted = 0
 
-    def act(self, action: Action) -> bool:
+    def act(self, action: m.Action) -> bool:
         refusals = (self.kept.act(action), self.literal.act(action))
         assert (refusals[0] is None) == (refusals[1] is None), (action, refusals)
         return refusals[0] is None
 
-    def happen(self, event: Event) -> None:
+    def happen(self, event: m.Event) -> None:
         self.kept.happen((event,))
         self.literal.happen(event)
 
@@ -116,27 +94,27 @@ class Twins:
         kinds += ["end", "action", "action", "itself"] if running else []
         match random.choice(kinds):
             case "submit":
-                self.happen(JobSubmitted(self.job()))
+                self.happen(m.JobSubmitted(self.job()))
             case "start":
                 self.start(random.choice(pending), pending)
             case "end":
                 job_id = random.choice(running).spec.id
-                late = ActionRefused(0, 0, "late", (job_id,))
-                self.happen(random.choice((JobEnded(job_id, COMPLETED), JobRequeued(job_id), late)))
+                late = m.ActionRefused(0, 0, "late", (job_id,))
+                self.happen(random.choice((m.JobEnded(job_id, m.COMPLETED), m.JobRequeued(job_id), late)))
             case "action":
                 self.change(random.choice(running))
             case "node":
                 node = random.randrange(self.literal.machine.nodes)
-                self.happen(NodeReturned(node) if node in self.literal.down else NodeFailed(node))
+                self.happen(m.NodeReturned(node) if node in self.literal.down else m.NodeFailed(node))
             case _:
                 self.itself(random.choice(running), pending)
 
-    def job(self) -> JobSpec:
+    def job(self) -> m.JobSpec:
         random = self.random
         self.submitted += 1
         limit_us = random.choice((None, 10 * S))
         least, most = random.choice(((1, 0), (0, 0), (1, 1), (2, 2)))
-        return JobSpec(
+        return m.JobSpec(
             *(self.submitted, self.literal.now_us, random.randint(1, 4), 5 * S, limit_us, "", "", least, most),
             threads_per_process=random.choice((1, 1, 2)),
             memory_mb=random.choice((0, 1, 3)),
@@ -146,11 +124,11 @@ class Twins:
             licences=random.choice(((), (), (("solver", 1),))),
         )
 
-    def runs(self, spec: JobSpec, slot: int) -> tuple[Run, ...]:
+    def runs(self, spec: m.JobSpec, slot: int) -> tuple[m.Run, ...]:
         """Return a place, mostly a possible one."""
         random, literal = self.random, self.literal
         held = literal._held_threads(slot) if random.random() < 0.8 else set()
-        runs: list[Run] = []
+        runs: list[m.Run] = []
         left = spec.processes
         for node in random.sample(range(literal.machine.nodes), literal.machine.nodes):
             width = literal.machine.threads_of[node]
@@ -158,23 +136,23 @@ class Twins:
             count = min(left, len(free) // spec.threads_per_process, spec.ppn_max or left)
             if count and (node not in literal.down or random.random() < 0.1):
                 taken = free if spec.exclusive else free[: count * spec.threads_per_process]
-                runs.append(Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
+                runs.append(m.Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
                 left -= count
         if not runs or random.random() < 0.1:
             first = random.randrange(literal.machine.nodes)
-            runs.append(Run(first, 1, ThreadMask(random.randint(1, 3)), random.randint(1, 2)))
+            runs.append(m.Run(first, 1, ThreadMask(random.randint(1, 3)), random.randint(1, 2)))
         return tuple(runs)
 
-    def asked(self, job: Job) -> StartJob:
+    def asked(self, job: Job) -> m.StartJob:
         slot = self.random.choice((0, 0, 1, 2))
         limit_us = self.random.choice((job.spec.limit_us, job.spec.limit_us, 11 * S, 3 * S))
-        return StartJob(job.spec.id, self.runs(job.spec, slot), self.random.choice((5 * S, 5 * S, 0)), limit_us, slot)
+        return m.StartJob(job.spec.id, self.runs(job.spec, slot), self.random.choice((5 * S, 5 * S, 0)), limit_us, slot)
 
     def start(self, job: Job, pending: list[Job]) -> None:
         start = self.asked(job)
         other = self.random.choice(pending)
         if other is not job and self.random.random() < 0.3:
-            self.act(StartTogether((start, self.asked(other))))
+            self.act(m.StartTogether((start, self.asked(other))))
             return
         before = copy(self.literal.jobs[job.spec.id])
         if self.act(start) and self.random.random() < 0.2:  # a manager takes no notice of it, at once or after all
@@ -194,17 +172,17 @@ class Twins:
             before.measured_ppm = self.literal.jobs[job_id].measured_ppm
             self.literal.jobs[job_id] = before
 
-    def action(self, job: Job) -> Action:
+    def action(self, job: Job) -> m.Action:
         random, job_id = self.random, job.spec.id
         return random.choice(
             (
-                SuspendJob(job_id, random.random() < 0.7),
-                ResumeJob(job_id),
-                ResumeJob(job_id),
-                ChangeSlot(job_id, random.randint(0, 2)),
-                ReviseJob(job_id, random.choice((0, 7 * S)), random.choice((None, job.limit_us, 30 * S))),
-                KillJob(job_id),
-                RejectJob(job_id, "no"),
+                m.SuspendJob(job_id, random.random() < 0.7),
+                m.ResumeJob(job_id),
+                m.ResumeJob(job_id),
+                m.ChangeSlot(job_id, random.randint(0, 2)),
+                m.ReviseJob(job_id, random.choice((0, 7 * S)), random.choice((None, job.limit_us, 30 * S))),
+                m.KillJob(job_id),
+                m.RejectJob(job_id, "no"),
             )
         )
 
@@ -220,15 +198,15 @@ class Twins:
             once = len({run.first for run in runs}) == len(runs)
             whole = sum(run.processes for run in runs) == started.spec.processes
             if exist and once and whole and not self.others(started, 0) & set(there):
-                self.happen(JobStarted(started.spec.id, now_us, runs, 5 * S, started.spec.limit_us, 0, None))
+                self.happen(m.JobStarted(started.spec.id, now_us, runs, 5 * S, started.spec.limit_us, 0, None))
         elif random.random() < 0.3:
-            self.happen(ProgressMeasured(spec.id, 1_300_000))
+            self.happen(m.ProgressMeasured(spec.id, 1_300_000))
         elif random.random() < 0.3:
-            self.happen(JobModified(spec._replace(memory_mb=random.choice((0, 2)), name="other")))
+            self.happen(m.JobModified(spec._replace(memory_mb=random.choice((0, 2)), name="other")))
         elif job.suspended_us is None:
-            self.happen(JobSuspended(spec.id, now_us, random.random() < 0.5))
+            self.happen(m.JobSuspended(spec.id, now_us, random.random() < 0.5))
         elif not (job.on_disk and self.others(job, job.slot) & set(places(job.runs))):
-            self.happen(JobResumed(spec.id, now_us))
+            self.happen(m.JobResumed(spec.id, now_us))
 
     def others(self, job: Job, slot: int) -> set[tuple[int, int]]:
         """Return the threads that other jobs hold in a slot."""

@@ -21,20 +21,7 @@ from tests.runs import runs_on
 from cosched_emulator import simulate as run_scenario
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.link import DirectLink, Link
-from cosched_emulator.manager.record import (
-    Change,
-    DiskLeft,
-    FaultHappened,
-    JobChanged,
-    JobEntered,
-    JobFinished,
-    JobRecord,
-    NodeChanged,
-    OnDisk,
-    Origin,
-    Stay,
-    StayEnded,
-)
+from cosched_emulator.manager import record
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import Action, Event
 
@@ -47,40 +34,44 @@ def step_number(number: int) -> Step:
     return Step("advance", number * 10, bytes([number % 256]) * int(uniform(1, "body", number) * 300))
 
 
-def facts_of(number: int) -> list[Change]:
+def facts_of(number: int) -> list[record.Change]:
     """Return the facts of step ``number``, always the same: job n enters at step n, and ends six steps later."""
     at_us = number * 10
     if number == 0:
-        return [NodeChanged(0, node, "UP") for node in range(3)]
-    facts: list[Change] = [JobEntered(at_us, job(number, at_us), Origin("ann", number // 10 * 10, number % 10))]
+        return [record.NodeChanged(0, node, "UP") for node in range(3)]
+    facts: list[record.Change] = [
+        record.JobEntered(at_us, job(number, at_us), record.Origin("ann", number // 10 * 10, number % 10))
+    ]
     if uniform(1, "fault", number) < 0.2:
-        facts += [FaultHappened(at_us, "node fail", "node 1")] * (1 + number % 2) + [NodeChanged(at_us, 1, "DOWN")]
+        facts += [record.FaultHappened(at_us, "node fail", "node 1")] * (1 + number % 2) + [
+            record.NodeChanged(at_us, 1, "DOWN")
+        ]
     if number > 1:
-        facts.append(JobChanged(at_us, number - 1, "RUNNING"))
+        facts.append(record.JobChanged(at_us, number - 1, "RUNNING"))
     if number > 3:
-        facts += [StayEnded(number - 3, stay(number - 3, 0)), JobChanged(at_us, number - 3, "SUSPENDED")]
+        facts += [record.StayEnded(number - 3, stay(number - 3, 0)), record.JobChanged(at_us, number - 3, "SUSPENDED")]
     if number > 5:
-        facts += [DiskLeft(number - 5, on_disk(number - 5)), JobChanged(at_us, number - 5, "RUNNING")]
+        facts += [record.DiskLeft(number - 5, on_disk(number - 5)), record.JobChanged(at_us, number - 5, "RUNNING")]
     if number > 6:
-        facts += [StayEnded(number - 6, stay(number - 6, 1)), JobChanged(at_us, number - 6, "COMPLETED")]
-        facts.append(JobFinished(at_us, record_of(number - 6)))
+        facts += [record.StayEnded(number - 6, stay(number - 6, 1)), record.JobChanged(at_us, number - 6, "COMPLETED")]
+        facts.append(record.JobFinished(at_us, record_of(number - 6)))
     return facts
 
 
-def stay(number: int, which: int) -> Stay:
+def stay(number: int, which: int) -> record.Stay:
     begin_us, until_us = (
         ((number + 1) * 10, (number + 3) * 10) if which == 0 else ((number + 5) * 10, (number + 6) * 10)
     )
-    return Stay(begin_us, until_us, runs_on((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
+    return record.Stay(begin_us, until_us, runs_on((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
 
 
-def on_disk(number: int) -> OnDisk:
-    return OnDisk((number + 3) * 10, (number + 5) * 10)
+def on_disk(number: int) -> record.OnDisk:
+    return record.OnDisk((number + 3) * 10, (number + 5) * 10)
 
 
-def record_of(number: int) -> JobRecord:
+def record_of(number: int) -> record.JobRecord:
     at_us = number * 10
-    return JobRecord(
+    return record.JobRecord(
         job(number, at_us),
         "COMPLETED",
         at_us + 60,

@@ -22,21 +22,7 @@ import pytest
 from tests.emulator.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview, slot_cell
 from tests.processes import PACKAGES
 
-from cosched_emulator.cli.top_frame import (
-    ALIKE,
-    BOLD,
-    CHOSEN,
-    DIM,
-    ONE,
-    OUT,
-    SHARED,
-    Line,
-    Look,
-    frame,
-    help_lines,
-    now_line,
-    plain_frame,
-)
+from cosched_emulator.cli import top_frame
 from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
 
 PROGRAM = """
@@ -79,7 +65,7 @@ SLOTS: dict[str, Any] = {
 SHARED_TIME = {**OVERVIEW, "slots": SLOTS}
 
 
-def texts(lines: list[Line]) -> list[str]:
+def texts(lines: list[top_frame.Line]) -> list[str]:
     return ["".join([text for text, _ in line]) for line in lines]
 
 
@@ -87,12 +73,12 @@ def texts(lines: list[Line]) -> list[str]:
 
 
 def test_the_display_shows_machine_nodes_and_queue() -> None:
-    lines = frame(OVERVIEW, Look(), 120, 30)
+    lines = top_frame.frame(OVERVIEW, top_frame.Look(), 120, 30)
     shown = texts(lines)
     assert len(shown) == 30
     assert shown[0] == "cosched  emulated 1-02:03:04   speed 100   policy easy"
     assert shown[4] == "21.dx1"
-    assert lines[4] == [("2", CHOSEN), ("1", ALIKE), (".", "dim"), ("dx1", OUT)]
+    assert lines[4] == [("2", top_frame.CHOSEN), ("1", top_frame.ALIKE), (".", "dim"), ("dx1", top_frame.OUT)]
     assert shown[5] == "node 0: ALLOCATED, 4 of 4 threads: 1 wide (ann) x1.25, 2 job2 (bob)"
     assert shown[6].split()[:3] == ["JOBID", "NAME", "USER"]
     assert shown[7].split()[:2] == ["1", "wide"]
@@ -100,14 +86,23 @@ def test_the_display_shows_machine_nodes_and_queue() -> None:
 
 
 def test_the_chosen_node_and_the_scrolled_queue_are_shown() -> None:
-    lines = frame(OVERVIEW, Look(3, 5), 120, 20)
-    assert lines[4] == [("2", SHARED), ("1", "one"), (".", "dim"), ("dx", OUT), ("1", CHOSEN)]
+    lines = top_frame.frame(OVERVIEW, top_frame.Look(3, 5), 120, 20)
+    assert lines[4] == [
+        ("2", top_frame.SHARED),
+        ("1", "one"),
+        (".", "dim"),
+        ("dx", top_frame.OUT),
+        ("1", top_frame.CHOSEN),
+    ]
     shown = texts(lines)
     assert shown[5] == "node 5: DRAINING, 1 of 4 threads, 1.5 times as slow: 77"
     assert shown[7].split()[0] == "4"
-    far = texts(frame(OVERVIEW, Look(1000, 1000), 120, 20))
+    far = texts(top_frame.frame(OVERVIEW, top_frame.Look(1000, 1000), 120, 20))
     assert any(line.split()[:1] == ["39"] for line in far)  # no further than the end
-    assert "node 3: DRAINED (fans), 0 of 4 threads;  . idle" in texts(frame(OVERVIEW, Look(0, 3), 120, 20))[5]
+    assert (
+        "node 3: DRAINED (fans), 0 of 4 threads;  . idle"
+        in texts(top_frame.frame(OVERVIEW, top_frame.Look(0, 3), 120, 20))[5]
+    )
 
 
 def test_the_display_fits_any_window() -> None:
@@ -123,8 +118,8 @@ def test_the_display_fits_any_window() -> None:
                 SHARED_TIME,
                 {**many, "slots": {**SLOTS, "turn": None}},
             ):
-                for look in (Look(), Look(10**6, 10**6)):
-                    lines = texts(frame(told, look, width, height, "in trouble"))
+                for look in (top_frame.Look(), top_frame.Look(10**6, 10**6)):
+                    lines = texts(top_frame.frame(told, look, width, height, "in trouble"))
                     assert len(lines) <= height
                     assert all(len(line) <= width for line in lines)
                     assert "\x1b" not in "".join(lines)
@@ -148,7 +143,7 @@ GPU_NODE = node_row(0, state="MIXED", jobs=[1], resources=[["gpu", 2, 4]], parti
 
 def test_gpus_and_partitions_are_shown_in_eighty_columns() -> None:
     told = overview([GPU_JOB], [GPU_NODE], **COUNTED)
-    shown = texts(frame(told, Look(), 80, 24))
+    shown = texts(top_frame.frame(told, top_frame.Look(), 80, 24))
     assert shown[2] == "counted  gpu 12 of 16, gpu:a100 4 of 8, matlab 3 of 4"
     assert shown[5:9] == [
         "PARTITION  RUNNING  PENDING  THREADS",
@@ -160,23 +155,23 @@ def test_gpus_and_partitions_are_shown_in_eighty_columns() -> None:
     # The whole queue is 126 columns wide: what is left says where the job is and what it has.
     assert " ".join(shown[11].split()) == "JOBID NAME USER ST TIME NODES PARTITION GRES NODELIST(REASON)"
     assert " ".join(shown[12].split()) == "1 job1 ann R 1:01:01 1 gpu gpu:2 3"
-    tall = texts(frame(told, Look(), 80, 48))
+    tall = texts(top_frame.frame(told, top_frame.Look(), 80, 48))
     assert tall[8] == "gpu              3        9    12/64  gpu:12/16"
-    assert "QOS   ACCOUNT" in texts(frame(told, Look(), 140, 24))[11]
-    assert not any("PARTITION  RUNNING" in line for line in texts(frame(told, Look(), 80, 10)))
-    assert "gpu              3        9    12/64  gpu:12/16\nold " in plain_frame(told)
+    assert "QOS   ACCOUNT" in texts(top_frame.frame(told, top_frame.Look(), 140, 24))[11]
+    assert not any("PARTITION  RUNNING" in line for line in texts(top_frame.frame(told, top_frame.Look(), 80, 10)))
+    assert "gpu              3        9    12/64  gpu:12/16\nold " in top_frame.plain_frame(told)
 
 
 def test_the_chosen_node_of_many_is_visible() -> None:
     many = overview([], [node_row(n) for n in range(1000)])
     for node in (0, 499, 999):
-        lines = frame(many, Look(0, node), 40, 24)
-        assert [style for line in lines for _, style in line].count(CHOSEN) == 1
+        lines = top_frame.frame(many, top_frame.Look(0, node), 40, 24)
+        assert [style for line in lines for _, style in line].count(top_frame.CHOSEN) == 1
         assert any(text.startswith(f"node {node}: IDLE") for text in texts(lines))
 
 
 def test_the_matrix_has_rows_nodes_and_what_runs() -> None:
-    lines = frame(SHARED_TIME, Look(0, 2), 80, 24)
+    lines = top_frame.frame(SHARED_TIME, top_frame.Look(0, 2), 80, 24)
     shown = texts(lines)
     assert shown[4] == "slots    quantum 58 of 1 s: 0+12 with 7; then 3 x2, 12+0"
     assert shown[7:11] == [
@@ -185,11 +180,15 @@ def test_the_matrix_has_rows_nodes_and_what_runs() -> None:
         "* 3     97%    .   7   7   d   x   .",
         "+ 12+0  10%   2&   .   .   d   x   .",
     ]
-    assert lines[7][:3] == [("  SLOT  CPU    0   1   ", BOLD), ("2", CHOSEN), ("   ", BOLD)]
-    assert lines[8][1] == ("   1   1   1", ONE)
-    assert lines[9][1:3] == [("   .", DIM), ("   7   7", SHARED)]
-    assert lines[10][1] == ("  2&", SHARED)
-    plain = plain_frame(SHARED_TIME)
+    assert lines[7][:3] == [
+        ("  SLOT  CPU    0   1   ", top_frame.BOLD),
+        ("2", top_frame.CHOSEN),
+        ("   ", top_frame.BOLD),
+    ]
+    assert lines[8][1] == ("   1   1   1", top_frame.ONE)
+    assert lines[9][1:3] == [("   .", top_frame.DIM), ("   7   7", top_frame.SHARED)]
+    assert lines[10][1] == ("  2&", top_frame.SHARED)
+    plain = top_frame.plain_frame(SHARED_TIME)
     assert "slots    quantum 58 of 1 s: 0+12 with 7" in plain
     assert "\n> 0+12  45%    1   1   1   d   x 3_2\n" in plain
 
@@ -198,12 +197,12 @@ def test_the_rows_that_run_are_visible_in_a_small_window() -> None:
     rows = [{"slot": slot, "jobs": [slot_cell(str(slot), "[0-5]", 0.5, None)]} for slot in range(40)]
     turns = [{"slots": [slot], "quanta": 1, "guests": []} for slot in (30, *range(31, 40), *range(30))]
     slots = {**SLOTS, "turn": turns[0], "turns": turns, "rows": rows}
-    shown = texts(frame({**OVERVIEW, "slots": slots}, Look(), 80, 24))
+    shown = texts(top_frame.frame({**OVERVIEW, "slots": slots}, top_frame.Look(), 80, 24))
     assert shown[4] == "slots    quantum 58 of 1 s: 30; then 31, 32, 33, 34, ..."
     assert any(line.startswith("> 30 ") for line in shown)
     wide = overview([], [node_row(n) for n in range(400)])
     slots = {**SLOTS, "rows": [{"slot": 0, "jobs": [slot_cell("1", "[0-399]", 0.5, "row")]}]}
-    shown = texts(frame({**wide, "slots": slots}, Look(0, 200), 60, 30))
+    shown = texts(top_frame.frame({**wide, "slots": slots}, top_frame.Look(0, 200), 60, 30))
     (head,) = [line for line in shown if "SLOT" in line]
     assert " 200 " in head
     assert len(head) <= 60
@@ -211,18 +210,18 @@ def test_the_rows_that_run_are_visible_in_a_small_window() -> None:
 
 def test_what_runs_is_said_without_a_rotation_and_within_a_turn() -> None:
     alone = {**SLOTS, "turn": None, "quantum": None, "turns": [], "rows": SLOTS["rows"][:1]}
-    assert now_line(alone) == "slots    slot 0 runs all the time; quanta of 1 s"
-    assert now_line({**alone, "rows": []}) == "slots    no job can run; quanta of 1 s"
+    assert top_frame.now_line(alone) == "slots    slot 0 runs all the time; quanta of 1 s"
+    assert top_frame.now_line({**alone, "rows": []}) == "slots    no job can run; quanta of 1 s"
     turns = [SLOTS["turns"][1], SLOTS["turns"][2]]
     within = {**SLOTS, "turn": SLOTS["turns"][1], "left": 1, "turns": turns}
-    assert now_line(within) == "slots    quantum 58 of 1 s: 3 x2 (1 more); then 12+0"
+    assert top_frame.now_line(within) == "slots    quantum 58 of 1 s: 3 x2 (1 more); then 12+0"
     gone = {**SLOTS, "turn": {"slots": [9], "quanta": 1, "guests": []}}
-    assert now_line(gone) == "slots    quantum 58 of 1 s: 9; then 0+12 with 7, 3 x2, 12+0"
+    assert top_frame.now_line(gone) == "slots    quantum 58 of 1 s: 9; then 0+12 with 7, 3 x2, 12+0"
 
 
 def test_the_queue_shows_slot_and_share_instead_of_slowdowns() -> None:
     jobs = [job_row(1, slot=2, share=0.443), job_row(2, state="PENDING", reason="Resources", slot=None, share=None)]
-    plain = plain_frame({**overview(jobs, NODES), "slots": SLOTS})
+    plain = top_frame.plain_frame({**overview(jobs, NODES), "slots": SLOTS})
     assert "SLOWDOWN" not in plain
     found = [line.split() for line in plain.splitlines() if line.split()[1:2] in (["job1"], ["job2"])]
     assert [line[8:10] for line in found] == [["2", "44%"], ["-", "-"]]
@@ -230,10 +229,10 @@ def test_the_queue_shows_slot_and_share_instead_of_slowdowns() -> None:
 
 def test_a_missing_scheduler_and_a_full_disk_are_shown() -> None:
     told = overview([], [], policy="", speed=None, accounting={"backlog": 9, "trouble": "disk full"})
-    shown = texts(frame(told, Look(), 100, 10))
+    shown = texts(top_frame.frame(told, top_frame.Look(), 100, 10))
     assert shown[0] == "cosched  emulated 1-02:03:04   no scheduler: jobs wait"
     assert shown[2].endswith("accounting waits: disk full")
-    plain = plain_frame({**OVERVIEW, "jobs": {**OVERVIEW["jobs"], "left_out": 5}})
+    plain = top_frame.plain_frame({**OVERVIEW, "jobs": {**OVERVIEW["jobs"], "left_out": 5}})
     assert "and 5 more jobs\n" in plain
 
 
@@ -371,9 +370,9 @@ def test_top_shows_its_keys_and_what_they_do(endpoint: str) -> None:
 
 def test_the_help_fits_any_window() -> None:
     for width in (1, 20, 30, 60, 80, 200):
-        shown = texts(help_lines(width))
+        shown = texts(top_frame.help_lines(width))
         assert max(map(len, shown)) <= width
-    assert "choose a node" in " ".join(texts(help_lines(60)))
+    assert "choose a node" in " ".join(texts(top_frame.help_lines(60)))
 
 
 def test_top_waits_for_a_manager_to_return(endpoint: str) -> None:

@@ -23,23 +23,8 @@ from cosched_emulator.accounting.database_schema import migrate
 from cosched_emulator.cli.job_options import job_options
 from cosched_emulator.cli.main import COMMANDS
 from cosched_emulator.errors import LinkError
-from cosched_emulator.users import client
+from cosched_emulator.users import client, requests
 from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Done,
-    DrainNodes,
-    HoldJobs,
-    Refused,
-    ReleaseJobs,
-    Request,
-    ResumeNodes,
-    ShowJobs,
-    ShowOverview,
-    ShowStatus,
-    SubmitJob,
-    Target,
-)
 from cosched_emulator.users.waiting import wait_for
 from cosched_plugin.protocol.messages import JobSpec
 
@@ -68,7 +53,7 @@ def test_submit_sends_the_job_and_prints_its_id(run: Run, endpoint: str, tmp_pat
     script.write_text("#!/bin/bash\n#SBATCH -n 4 -t 2:00 -o x.out --mail-type=END\n#SBATCH -p batch\nhostname\n")
     result = {"job_ids": [12]}
     request, ran = asked(run, endpoint, result, "submit", "-t", "10", "--error", "e", str(script), "-H")
-    assert isinstance(request, SubmitJob)
+    assert isinstance(request, requests.SubmitJob)
     assert request.partitions == ("batch",)
     assert (request.job.processes, request.job.limit_us, request.job.name, request.held) == (
         4,
@@ -83,7 +68,7 @@ def test_submit_sends_the_job_and_prints_its_id(run: Run, endpoint: str, tmp_pat
     assert ran == Ran(0, "12\n", "")
     repeated = {"job_ids": [5], "repeated": True}
     request, ran = asked(run, endpoint, repeated, "submit", "-n", "1", "--token", "monday")
-    assert isinstance(request, SubmitJob)
+    assert isinstance(request, requests.SubmitJob)
     assert request.token == "monday"
     assert (ran.out, ran.err) == (
         "Submitted batch job 5\n",
@@ -96,13 +81,16 @@ def test_submit_sends_the_job_and_prints_its_id(run: Run, endpoint: str, tmp_pat
 
 
 def test_changes_of_jobs_and_nodes_send_their_requests(run: Run, endpoint: str) -> None:
-    cases: list[tuple[tuple[str, ...], Request]] = [
-        (("cancel", "12", "13_4"), CancelJobs((Target(12), Target(13, 4)))),
-        (("cancel", "12_[1-2,7]"), CancelJobs((Target(12, 1), Target(12, 2), Target(12, 7)))),
-        (("hold", "1"), HoldJobs((Target(1),))),
-        (("release", "1"), ReleaseJobs((Target(1),))),
-        (("drain", "0-2", "[7]", "1", "--reason", "new fans"), DrainNodes((0, 1, 2, 7), "new fans")),
-        (("resume", "3"), ResumeNodes((3,))),
+    cases: list[tuple[tuple[str, ...], requests.Request]] = [
+        (("cancel", "12", "13_4"), requests.CancelJobs((requests.Target(12), requests.Target(13, 4)))),
+        (
+            ("cancel", "12_[1-2,7]"),
+            requests.CancelJobs((requests.Target(12, 1), requests.Target(12, 2), requests.Target(12, 7))),
+        ),
+        (("hold", "1"), requests.HoldJobs((requests.Target(1),))),
+        (("release", "1"), requests.ReleaseJobs((requests.Target(1),))),
+        (("drain", "0-2", "[7]", "1", "--reason", "new fans"), requests.DrainNodes((0, 1, 2, 7), "new fans")),
+        (("resume", "3"), requests.ResumeNodes((3,))),
     ]
     for arguments, expected in cases:
         request, ran = asked(run, endpoint, CHANGED, *arguments)
@@ -158,7 +146,7 @@ def test_history_from_a_database_needs_no_manager(run: Run, tmp_path: Path) -> N
 def test_status_prints_the_state(run: Run, endpoint: str) -> None:
     status = overview([], [], latency_s={"p50": 0.0012, "max": None}, standby=False)["status"]
     request, ran = asked(run, endpoint, status, "status")
-    assert request == ShowStatus()
+    assert request == requests.ShowStatus()
     found = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in ran.out.splitlines())
     assert found["now"] == "1-02:03:04"
     assert found["policy"] == "easy"
@@ -172,7 +160,7 @@ def test_status_prints_the_state(run: Run, endpoint: str) -> None:
 def test_top_prints_one_picture_on_request(run: Run, endpoint: str) -> None:
     result = overview([job_row(1)], [node_row(0), node_row(1, state="MIXED", jobs=[1], threads_used=2)])
     request, ran = asked(run, endpoint, result, "top", "--once", "--most", "5")
-    assert request == ShowOverview(5)
+    assert request == requests.ShowOverview(5)
     assert "emulated 1-02:03:04   speed 100   policy easy" in ran.out
     assert "[###############     ] 75 %, 12 of 16" in ran.out
     assert "start together 2, 3" in ran.out
@@ -233,7 +221,10 @@ def test_commands_wait_for_a_manager_that_starts_later(run: Run, endpoint: str) 
 
 
 def test_a_refusal_of_a_field_of_a_submission_names_its_option() -> None:
-    told = {name: client.refusal_text(Refused("value", "", name)) for name in (*SubmitJob._fields, *JobSpec._fields)}
+    told = {
+        name: client.refusal_text(requests.Refused("value", "", name))
+        for name in (*requests.SubmitJob._fields, *JobSpec._fields)
+    }
     options = {name: text.split(": ")[1] for name, text in told.items() if "--" in text}
     assert set(told) - set(options) == {"job", "held", "requeue", "exit_code"}  # any value of these is fine
     known = {option for each in job_options() for option in each.opts} | {"--user", "--token"}
@@ -242,11 +233,11 @@ def test_a_refusal_of_a_field_of_a_submission_names_its_option() -> None:
 
 
 def test_a_refusal_is_printed_in_one_line(run: Run, endpoint: str) -> None:
-    refused = Refused("permission", "job 3 is not yours", "jobs[0]")
+    refused = requests.Refused("permission", "job 3 is not yours", "jobs[0]")
     _, ran = asked(run, endpoint, refused, "cancel", "3")
     assert assert_one_line(ran, 1) == "refused: job 3 is not yours"
     for path, option in (("processes", "--ntasks"), ("after[1].job_id", "--dependency"), ("delay_us", "--begin")):
-        _, ran = asked(run, endpoint, Refused("value", "expected less", path), "submit")
+        _, ran = asked(run, endpoint, requests.Refused("value", "expected less", path), "submit")
         assert assert_one_line(ran, 1) == f"refused: {option}: expected less"
 
 
@@ -277,28 +268,30 @@ def test_wrong_usage_is_an_error_in_one_line(arguments: tuple[str, ...], text: s
 class Story:
     """Answers to ShowJobs: each call gives the next one, repeating the last; None is silence."""
 
-    def __init__(self, *chapters: Mapping[int, str] | Refused | None) -> None:
+    def __init__(self, *chapters: Mapping[int, str] | requests.Refused | None) -> None:
         self.chapters = list(chapters)
-        self.asked: list[tuple[Target, ...]] = []
+        self.asked: list[tuple[requests.Target, ...]] = []
 
-    def __call__(self, request: Request) -> Done | Refused | None:
-        if isinstance(request, SubmitJob):
-            return Done({"job_ids": [1]})
-        assert isinstance(request, ShowJobs)
+    def __call__(self, request: requests.Request) -> requests.Done | requests.Refused | None:
+        if isinstance(request, requests.SubmitJob):
+            return requests.Done({"job_ids": [1]})
+        assert isinstance(request, requests.ShowJobs)
         self.asked.append(request.jobs)
         chapter = self.chapters.pop(0) if len(self.chapters) > 1 else self.chapters[0]
-        if chapter is None or isinstance(chapter, Refused):
+        if chapter is None or isinstance(chapter, requests.Refused):
             return chapter
         jobs = [job_row(number, state=state) for number, state in chapter.items()]
         missing = [str(target.job_id) for target in request.jobs if target.job_id not in chapter]
-        return Done({"now_s": 1.0, "jobs": jobs, "missing": missing})
+        return requests.Done({"now_s": 1.0, "jobs": jobs, "missing": missing})
 
 
 def test_wait_until_all_have_ended(run: Run, endpoint: str) -> None:
-    story = Story({1: "PENDING", 2: "COMPLETED"}, Refused("rate", "too fast"), {}, {1: "RUNNING"}, {1: "COMPLETED"})
+    story = Story(
+        {1: "PENDING", 2: "COMPLETED"}, requests.Refused("rate", "too fast"), {}, {1: "RUNNING"}, {1: "COMPLETED"}
+    )
     with fake_manager(endpoint, story):
         assert run("wait", "1", "2") == Ran(0, "", "")
-    assert story.asked == [(Target(1), Target(2))] + [(Target(1),)] * 4
+    assert story.asked == [(requests.Target(1), requests.Target(2))] + [(requests.Target(1),)] * 4
     with fake_manager(endpoint, Story({1: "FAILED", 2: "COMPLETED", 3: "TIMEOUT"})):
         ran = run("wait", "1", "2", "3")
         assert assert_one_line(ran, 1) == "2 of 3 jobs did not complete: 1 FAILED, 3 TIMEOUT"
@@ -339,7 +332,7 @@ def test_waiting_survives_a_restart_but_ends_in_time(endpoint: str) -> None:
     thread.start()
     try:
         with ManagerConnection(endpoint, 0.2) as connection:
-            (row,) = wait_for(connection, [Target(1)], None, tell)
+            (row,) = wait_for(connection, [requests.Target(1)], None, tell)
             assert row["state"] == "COMPLETED"
         assert told[0] == (0, 1)
         assert told[-1] == (1, 1)
@@ -348,12 +341,12 @@ def test_waiting_survives_a_restart_but_ends_in_time(endpoint: str) -> None:
         for manager in later:
             manager.close()
     with ManagerConnection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="no manager there"):
-        wait_for(connection, [Target(1)], None, tell)
+        wait_for(connection, [requests.Target(1)], None, tell)
     gone = FakeManager(endpoint, Story({1: "RUNNING"}, None))
     try:
         began = time.monotonic()
         with ManagerConnection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="did not answer"):
-            wait_for(connection, [Target(1)], None, tell, patience_s=0.5)
+            wait_for(connection, [requests.Target(1)], None, tell, patience_s=0.5)
         assert 0.5 < time.monotonic() - began < 5
     finally:
         gone.close()

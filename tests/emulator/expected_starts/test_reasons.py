@@ -14,35 +14,29 @@ from cosched_emulator.expected_starts.reasons import NODES, ORDER, RESERVATION, 
 from cosched_emulator.manager.manager import MANAGER_FEATURES
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.config import choose
-from cosched_plugin.protocol.messages import (
-    Belief,
-    JobSpec,
-    NodeClass,
-    PendingJob,
-    Run,
-    RunningJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 HOUR_US = 3_600_000_000
 CPU = ("cpu", 900_000, 50_000, 50_000, 100_000)
 
 
-def job(number: int, processes: int, **more: Any) -> JobSpec:
-    return JobSpec(number, number, processes, HOUR_US, HOUR_US, **more)
+def job(number: int, processes: int, **more: Any) -> m.JobSpec:
+    return m.JobSpec(number, number, processes, HOUR_US, HOUR_US, **more)
 
 
-def state(pending: list[JobSpec], busy: int, threads_per_core: int = 1) -> Welcome:
+def state(pending: list[m.JobSpec], busy: int, threads_per_core: int = 1) -> m.Welcome:
     """Return a state of four nodes with two cores, of which the first ``busy`` run job 7."""
-    nodes = (NodeClass(4, 1, 2, threads_per_core, 1000, 0, 0, 0),)
-    running = (RunningJob(job(7, 2 * busy), 7, (Run(0, busy, ThreadMask(3), 2),), HOUR_US, HOUR_US),) if busy else ()
-    return Welcome(
-        1, MANAGER_FEATURES, 1, HOUR_US // 2, nodes, (), Belief("none", "bulk-synchronous", ()), running,
-        tuple(PendingJob(each, held=False) for each in pending), (), (),
+    nodes = (m.NodeClass(4, 1, 2, threads_per_core, 1000, 0, 0, 0),)
+    running = (
+        (m.RunningJob(job(7, 2 * busy), 7, (m.Run(0, busy, ThreadMask(3), 2),), HOUR_US, HOUR_US),) if busy else ()
+    )
+    return m.Welcome(
+        1, MANAGER_FEATURES, 1, HOUR_US // 2, nodes, (), m.Belief("none", "bulk-synchronous", ()), running,
+        tuple(m.PendingJob(each, held=False) for each in pending), (), (),
     )  # fmt: skip
 
 
-def reasons(welcome: Welcome, policy: str) -> list[Reason]:
+def reasons(welcome: m.Welcome, policy: str) -> list[Reason]:
     records: list[dict[str, Any]] = []
     choice = choose(policy)
     choice.scheduler(welcome, records.append).handle(welcome.now_us, [])
@@ -110,7 +104,7 @@ def test_memory_of_running_jobs_is_not_free() -> None:
     """There are threads: what the job waits for is memory."""
     before = state([job(8, 3, memory_mb=600)], 3)
     (running,) = before.running
-    holds = running._replace(spec=running.spec._replace(memory_mb=300), runs=(Run(0, 3, ThreadMask(1), 1),))
+    holds = running._replace(spec=running.spec._replace(memory_mb=300), runs=(m.Run(0, 3, ThreadMask(1), 1),))
     (told,) = [Reasons(before._replace(running=(holds,)), ()).of(each.spec, None) for each in before.pending]
     assert told.kind == ORDER  # one process on each of three nodes, one on the empty one
     (told,) = [

@@ -17,25 +17,13 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.manager.gate import Gate
 from cosched_emulator.scenario.limits import NO_RULES, Binding, Partition, Rules
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Dependency,
-    HoldJobs,
-    ListJobs,
-    ListNodes,
-    Refused,
-    ReleaseJobs,
-    Requester,
-    ShowJobs,
-    Target,
-    ended_job,
-)
+from cosched_emulator.users import requests
 from cosched_emulator.users.told import job_text, meanings, why_text
 from cosched_emulator.workload.job import Terms, WorkloadJob
 from cosched_plugin.common.limits import UNBOUND, Limit, Limited
 from cosched_plugin.common.status import Status
 
-ANN, BOB = Requester("ann", operator=False), Requester("bob", operator=False)
+ANN, BOB = requests.Requester("ann", operator=False), requests.Requester("bob", operator=False)
 
 
 class Bound(Site):
@@ -77,7 +65,7 @@ def test_a_job_beyond_a_limit_waits_with_slurms_reason(
     assert reason in meanings()
     others = "Resources" if limit.get("partition") != "all" else reasons(site)[4]
     assert reasons(site)[4] == others
-    site.do(CancelJobs((Target(1),)))
+    site.do(requests.CancelJobs((requests.Target(1),)))
     assert [reasons(site)[job] for job in (2, 3)] == ["Resources", reason]
     site.live.check()
 
@@ -88,12 +76,12 @@ def test_who_waits_goes_on_by_priority_and_what_does_not_fit_is_passed_over() ->
         site.do(submit(cpus, priority=priority), who=ANN)
     assert told_jobs(site) == [1]
     site.live.answer(0, 1, ())
-    site.do(HoldJobs((Target(5),)), who=ANN)
-    site.do(CancelJobs((Target(1),)), who=ANN)
+    site.do(requests.HoldJobs((requests.Target(5),)), who=ANN)
+    site.do(requests.CancelJobs((requests.Target(1),)), who=ANN)
     assert told_jobs(site) == [2, 4]  # 3 and 5 have no room beside 2; 5 is held
     site.live.answer(0, 2, ())
-    site.do(CancelJobs((Target(2),)), who=ANN)
-    site.do(ReleaseJobs((Target(5),)), who=ANN)
+    site.do(requests.CancelJobs((requests.Target(2),)), who=ANN)
+    site.do(requests.ReleaseJobs((requests.Target(5),)), who=ANN)
     assert reasons(site) == {3: "Resources", 4: "Resources", 5: "AssocGrpCpuLimit"}
     site.live.check()
 
@@ -113,15 +101,15 @@ def test_dependencies_by_state_and_on_a_start() -> None:
     site = Bound()
     site.do(submit(run_s=5, exit_code=1), 0)
     for kind in ("after", "afterany", "afternotok", "afterok"):
-        site.do(submit(after=(Dependency(kind, 1),)), 0)
+        site.do(submit(after=(requests.Dependency(kind, 1),)), 0)
     assert list(reasons(site).values()) == ["Resources", *["Dependency"] * 4]
     site.start(0, begin(1, run_on(0, 1, 1, 1)))
     assert reasons(site)[2] == "Resources"
     site.advance(5)
     assert [reasons(site).get(job) for job in (3, 4, 5)] == ["Resources", "Resources", None]
     assert site.books.ended_state(5) == "CANCELLED"
-    refused = site.live.command(6 * SECOND, ANN, submit(after=(Dependency("afterok", 1),)))
-    assert isinstance(refused, Refused)
+    refused = site.live.command(6 * SECOND, ANN, submit(after=(requests.Dependency("afterok", 1),)))
+    assert isinstance(refused, requests.Refused)
     assert refused.text == "job 1 has ended FAILED: afterok can never hold"
 
 
@@ -142,14 +130,14 @@ def test_partitions_become_nodes_and_a_part_of_the_priority() -> None:
         (submit(16), "16 processes wanted, the machine holds 12 of this kind"),
     ):
         refused = site.live.command(0, ANN, request)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, requests.Refused)
         assert refused.text == text
 
 
 def test_a_job_that_is_larger_than_its_limit_is_refused() -> None:
     site = Bound(Limit(Limited(gpus=2), each="user"))
     refused = site.live.command(0, ANN, submit(8, ppn_max=4, resources=(("gpu:a100", 1), ("gpu", 2))))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, requests.Refused)
     assert refused.text == "4 gpus wanted, its limit is 2"
 
 
@@ -179,16 +167,16 @@ def test_queue_and_nodes_show_partitions_and_gpus() -> None:
     site.do(submit(2, partitions=("gpu",), qos="high", account="optics", resources=(("gpu", 1),)), who=ANN)
     site.do(submit(), who=BOB)
     site.start(0, begin(1, run_on(2, 1, 3, 2)))
-    assert queue_table(site.rows(ListJobs())).splitlines() == [
+    assert queue_table(site.rows(requests.ListJobs())).splitlines() == [
         "JOBID  NAME  USER  ST  TIME  TIME_LIMIT  NODES  SHARES_WITH  PARTITION  QOS   ACCOUNT  GRES   SLOWDOWN  NODELIST(REASON)",
         "    1  -     ann   R   0:00        1:40      1  -            gpu        high  optics   gpu:1         -  2",
         "    2  -     bob   PD  0:00        1:40      1  -            all        -     -        -             -  (Resources)",
     ]
-    (pending,) = site.told(ShowJobs((Target(2),)))["jobs"]
+    (pending,) = site.told(requests.ShowJobs((requests.Target(2),)))["jobs"]
     assert why_text({}, [{**pending, "job": "2"}]) == (
         "job 2 (partition all): Resources: the scheduler has not started it; only the scheduler knows more\n"
     )
-    nodes = site.rows(ListNodes())
+    nodes = site.rows(requests.ListNodes())
     assert [line.split()[5:8] for line in node_table(nodes).splitlines()] == [
         ["GRES", "PARTITIONS", "NODELIST"],
         ["-", "all", "[0-1]"],
@@ -196,14 +184,16 @@ def test_queue_and_nodes_show_partitions_and_gpus() -> None:
         ["gpu:1/2,gpu:a100:0/2", "all,gpu", "2"],
     ]
     assert long_node_table(nodes).splitlines()[3].split()[5:7] == ["gpu:1/2,gpu:a100:0/2", "all,gpu"]
-    site.do(CancelJobs((Target(1), Target(2))), who=Requester("root", operator=True))
-    history = [ended_job(row) for row in site.books.history("", 9)]
+    site.do(
+        requests.CancelJobs((requests.Target(1), requests.Target(2))), who=requests.Requester("root", operator=True)
+    )
+    history = [requests.ended_job(row) for row in site.books.history("", 9)]
     assert [line.split()[9:] for line in history_table(history[::-1]).splitlines()] == [
         ["STARTS", "PARTITION", "QOS", "ACCOUNT", "GRES", "REASON"],
         ["1", "gpu", "high", "optics", "gpu:1", *history[1]["reason"].split()],
         ["0", "all", "-", "-", "-", *history[0]["reason"].split()],
     ]
-    (ended,) = site.told(ShowJobs((Target(1),)))["jobs"]
+    (ended,) = site.told(requests.ShowJobs((requests.Target(1),)))["jobs"]
     lines = [" ".join(line.split()) for line in job_text(ended).splitlines()]
     assert {"partitions gpu", "qos high", "account optics", "resources gpu:1"} <= {*lines}
 
@@ -243,7 +233,7 @@ def test_metrics_by_user_are_of_a_bounded_number_of_users() -> None:
     site = Bound()
     for number in range(MOST_USERS + 20):
         for _ in range(1 + (number < MOST_USERS)):
-            site.do(submit(1), who=Requester(f"user{number}", operator=False))
+            site.do(submit(1), who=requests.Requester(f"user{number}", operator=False))
     watched = Watched(site.live, None, lambda: True)
     watched.look()
     users = watched.figures["by"]["user"]

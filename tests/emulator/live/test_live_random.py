@@ -19,20 +19,7 @@ from cosched_emulator.live.saved_state import packed, unpacked
 from cosched_emulator.manager.record import Change, JobEntered, JobFinished
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Dependency,
-    Done,
-    DrainNodes,
-    HoldJobs,
-    Refused,
-    ReleaseJobs,
-    Request,
-    Requester,
-    ResumeNodes,
-    SubmitJob,
-    Target,
-)
+from cosched_emulator.users import requests
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.config import choose
@@ -42,7 +29,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 
 SECOND: Final = 1_000_000
-PEOPLE: Final = (Requester("ann", False), Requester("bob", False), Requester("root", True))
+PEOPLE: Final = (requests.Requester("ann", False), requests.Requester("bob", False), requests.Requester("root", True))
 FAULTS: Final[dict[str, Any]] = {"nodes": {"mean_up_s": 40_000.0, "mean_down_s": 2_000.0}}
 SLOW: Final[dict[str, Any]] = {"slow": {"mean_normal_s": 30_000.0, "mean_slow_s": 2_000.0, "slowdown": 3.0}}
 RUA: Final[dict[str, Any]] = {
@@ -266,16 +253,16 @@ class Life:
         if self.live.take_restart() and self.core is not None:
             self.scheduler_comes()
 
-    def command(self, who: Requester, request: Request) -> None:
+    def command(self, who: requests.Requester, request: requests.Request) -> None:
         due_us = self.live.due_us()
         if due_us is not None and due_us <= self.live.now_us:
             self.do(time_step(self.live.now_us))
-        if isinstance(self.live.examine(who, request), Refused):
+        if isinstance(self.live.examine(who, request), requests.Refused):
             return
         step = command_step(self.live.now_us, who, request)
         self.steps.append(step)
         answer = self.live.command(self.live.now_us, who, request)
-        assert isinstance(answer, Done)
+        assert isinstance(answer, requests.Done)
         self.books.record(self.live.drain())
         self.live.check()
 
@@ -294,29 +281,35 @@ class Life:
         draws, live = self.draws, self.live
         there = sorted(live.manager.jobs)
         nodes = live.manager.machine.nodes
-        jobs = tuple(Target(number) for number in draws.some_of(there, 3))
+        jobs = tuple(requests.Target(number) for number in draws.some_of(there, 3))
         who = draws.one_of(PEOPLE)
         match draws.below(12):
             case 0 | 1 | 2 | 3:
                 self.command(who, self.submission())
             case 4 if jobs:
-                self.command(who, CancelJobs(jobs))
+                self.command(who, requests.CancelJobs(jobs))
             case 5 if live.origins:
                 arrays = sorted({origin.array_id for origin in live.origins.values() if origin.array_id is not None})
-                target = Target(draws.one_of(arrays), draws.one_of((None, 0, 1, 2))) if arrays else Target(1)
-                self.command(PEOPLE[2], draws.one_of((CancelJobs, HoldJobs, ReleaseJobs))((target,)))
+                target = (
+                    requests.Target(draws.one_of(arrays), draws.one_of((None, 0, 1, 2)))
+                    if arrays
+                    else requests.Target(1)
+                )
+                self.command(
+                    PEOPLE[2], draws.one_of((requests.CancelJobs, requests.HoldJobs, requests.ReleaseJobs))((target,))
+                )
             case 6 if jobs:
-                self.command(who, HoldJobs(jobs))
+                self.command(who, requests.HoldJobs(jobs))
             case 7 | 8 if there:
                 held = [number for number in there if self.is_held(number)]
                 if held:
-                    self.command(PEOPLE[2], ReleaseJobs((Target(draws.one_of(held)),)))
+                    self.command(PEOPLE[2], requests.ReleaseJobs((requests.Target(draws.one_of(held)),)))
             case 9:
-                self.command(who, DrainNodes((draws.below(nodes),), "to look at"))
+                self.command(who, requests.DrainNodes((draws.below(nodes),), "to look at"))
             case 10 | 11:
                 out = sorted(live.manager.nodes.down)
                 if out:
-                    self.command(PEOPLE[2], ResumeNodes((draws.one_of(out), draws.below(nodes))))
+                    self.command(PEOPLE[2], requests.ResumeNodes((draws.one_of(out), draws.below(nodes))))
             case _:
                 pass
 
@@ -324,12 +317,14 @@ class Life:
         pending = self.live.manager.pending.get(number)
         return number in self.live.waiting or (pending is not None and pending.held)
 
-    def submission(self) -> SubmitJob:
+    def submission(self) -> requests.SubmitJob:
         draws = self.draws
         model: WorkloadJob = draws.one_of(self.prepared.workload.jobs)
         spec = model.spec
         known = sorted(self.books.states)
-        after = [Dependency(draws.one_of(("afterok", "afterany")), each) for each in draws.some_of(known[-30:], 2)]
+        after = [
+            requests.Dependency(draws.one_of(("afterok", "afterany")), each) for each in draws.some_of(known[-30:], 2)
+        ]
         tasks = tuple(range(1 + draws.below(6))) if draws.chance(0.15) else ()
         return submit_job(
             spec.processes,
@@ -436,7 +431,7 @@ class Life:
         self.scheduler_comes()
         for number in sorted(self.live.manager.jobs):
             if number in self.live.manager.jobs and self.is_held(number):
-                self.command(PEOPLE[2], ReleaseJobs((Target(number),)))
+                self.command(PEOPLE[2], requests.ReleaseJobs((requests.Target(number),)))
         for _ in range(20_000):
             self.scheduler_hears()
             self.scheduler_answers()
@@ -444,7 +439,7 @@ class Life:
             if not live.unfinished:
                 return
             if self.reply is None and live.manager.nodes.down and not live.manager.running:
-                self.command(PEOPLE[2], ResumeNodes(tuple(sorted(live.manager.nodes.down))))
+                self.command(PEOPLE[2], requests.ResumeNodes(tuple(sorted(live.manager.nodes.down))))
             due_us = live.due_us()
             if due_us is not None:
                 self.do(time_step(max(due_us, live.now_us)))

@@ -9,21 +9,7 @@ import pytest
 from tests.emulator.live.test_live_random import SHARED, SITES, Life, assert_same
 
 from cosched_emulator.users.requests import SubmitJob
-from cosched_plugin.api import (
-    Action,
-    ChangeSlot,
-    JobSpec,
-    Layers,
-    ResumeJob,
-    Running,
-    SetRotation,
-    StartJob,
-    SuspendJob,
-    Turn,
-    View,
-    WakeAt,
-    first_fit,
-)
+from cosched_plugin import api
 from cosched_plugin.common.slots import Member, joining_refusal, pairing_refusal
 from cosched_plugin.common.threads import busy_refusal, layers_of
 from cosched_plugin.ledger.entries import members
@@ -36,7 +22,7 @@ SITES[POLICY] = {**SHARED, "preemption": {"resume_s": 20.0}}
 class RandomSlots:
     """Draws decisions that are possible as far as the view knows; what it draws depends on the view alone."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         random = Random(f"{view.now_us}/{view.quantum}/{view.queued}/{len(view.running)}")
         for _ in range(random.randrange(6)):
             yield from self.change(random, view)
@@ -49,9 +35,9 @@ class RandomSlots:
             if running.suspended_us is not None and random.random() < 0.8:
                 yield from self.resume(job_id, running, view)
         if (view.running or view.queue) and not view.wakes():
-            yield WakeAt(view.now_us + 30_000_000)
+            yield api.WakeAt(view.now_us + 30_000_000)
 
-    def change(self, random: Random, view: View) -> Iterator[Action]:
+    def change(self, random: Random, view: api.View) -> Iterator[api.Action]:
         """Yield a change of a running job, or of the rotation, or nothing."""
         used = list(view.slots_used)
         if random.random() < 0.3:
@@ -63,38 +49,38 @@ class RandomSlots:
         if running.suspended_us is not None:
             yield from self.resume(job_id, running, view)
         elif random.random() < 0.3:
-            yield SuspendJob(job_id, to_disk=random.random() < 0.5)  # jobs take no memory, so disks have room
+            yield api.SuspendJob(job_id, to_disk=random.random() < 0.5)  # jobs take no memory, so disks have room
         elif (
             slot != running.slot
             and busy_refusal(running.layers, view.free_in(slot)) is None
             and self.may_join(running.job, slot, running.layers, view)
         ):
-            yield ChangeSlot(job_id, slot)
+            yield api.ChangeSlot(job_id, slot)
 
-    def resume(self, job_id: int, running: Running, view: View) -> Iterator[Action]:
+    def resume(self, job_id: int, running: api.Running, view: api.View) -> Iterator[api.Action]:
         if not running.on_disk or view.may_resume(running):
-            yield ResumeJob(job_id)
+            yield api.ResumeJob(job_id)
 
-    def start(self, random: Random, view: View, job: JobSpec) -> Iterator[Action]:
+    def start(self, random: Random, view: api.View, job: api.JobSpec) -> Iterator[api.Action]:
         slot = random.randrange(MOST_SLOTS)
-        runs = first_fit(job, view.free_in(slot), view.machine, view.free_memory_mb)
+        runs = api.first_fit(job, view.free_in(slot), view.machine, view.free_memory_mb)
         if runs is not None and self.may_join(job, slot, layers_of(runs, view.machine.depth), view):
-            yield StartJob(job.id, runs, job.estimate_us, job.limit_us, slot)
+            yield api.StartJob(job.id, runs, job.estimate_us, job.limit_us, slot)
 
-    def may_join(self, job: JobSpec, slot: int, layers: Layers, view: View) -> bool:
+    def may_join(self, job: api.JobSpec, slot: int, layers: api.Layers, view: api.View) -> bool:
         member = Member(slot, layers, job.unpaired)
         return joining_refusal(job.id, member, view.rotation.turns, members(view.running)) is None
 
-    def rotation(self, random: Random, view: View, slots: list[int]) -> SetRotation:
+    def rotation(self, random: Random, view: api.View, slots: list[int]) -> api.SetRotation:
         random.shuffle(slots)
         turns = []
         for slot in slots:
             own = (slot, *[other for other in slots if other != slot and random.random() < 0.25])
             others = [job_id for job_id, running in sorted(view.running.items()) if running.slot not in own]
             guests = tuple([job_id for job_id in others if random.random() < 0.2])
-            turn = Turn(own, random.choice((1, 1, 2, 3)), guests)
-            turns.append(turn if pairing_refusal(turn, members(view.running)) is None else Turn((slot,)))
-        return SetRotation(view.quantum + 1, tuple(turns))
+            turn = api.Turn(own, random.choice((1, 1, 2, 3)), guests)
+            turns.append(turn if pairing_refusal(turn, members(view.running)) is None else api.Turn((slot,)))
+        return api.SetRotation(view.quantum + 1, tuple(turns))
 
 
 class SlotLife(Life):

@@ -15,17 +15,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.live.journal import answer_step, command_step, restore
 from cosched_emulator.live.user_commands import Accepted
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Done,
-    ListJobs,
-    ListNodes,
-    Refused,
-    ShowJobs,
-    ShowOverview,
-    SubmitJob,
-    Target,
-)
+from cosched_emulator.users import requests
 from cosched_plugin.protocol import messages as m
 
 FINE = 0.45
@@ -141,7 +131,7 @@ def test_the_overview_has_the_matrix_what_runs_and_shares(tmp_path: Path) -> Non
     jobs: list[JobLine] = [(0, 16, 600, 0.3), (0, 8, 600, 0.5), (0, 8, 600, 0.6), (0, 4, 600, 0.9)]
     site = Site(scenario_of(tmp_path, jobs), "paired-gang")
     site.run_until(12.5)
-    told = site.ask(ShowOverview())["slots"]
+    told = site.ask(requests.ShowOverview())["slots"]
     assert (told["quantum_s"], told["left"]) == (1, 0)
     assert told["quantum"] == site.quantum + 1
     assert 11.5 < told["began_s"] <= 12.5
@@ -169,7 +159,7 @@ def test_the_queue_and_a_job_have_slot_and_share(tmp_path: Path) -> None:
     site = Site(scenario_of(tmp_path, jobs), "paired-gang")
     site.run_until(20.5)
     (late,) = site.do(submit_job(2, 60 * SECOND, unpaired=True))["job_ids"]
-    answer = site.ask(ListJobs())
+    answer = site.ask(requests.ListJobs())
     rows = [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
     assert [(row["job_id"], row["slot"]) for row in rows] == [(1, 0), (2, 1), (3, 2), (4, 3), (late, None)]
     assert [row["share"] for row in rows[:4]] == sorted(row["share"] for row in rows[:4])
@@ -177,20 +167,20 @@ def test_the_queue_and_a_job_have_slot_and_share(tmp_path: Path) -> None:
     assert "3" not in rows[1]["shares_with"]  # never at the same time
     assert all(0 < row["elapsed_s"] < 20 for row in rows[:4])
     assert sum(row["elapsed_s"] for row in rows[:3]) < 2 * 20.5
-    one, waits = site.ask(ShowJobs((Target(1), Target(late))))["jobs"]
+    one, waits = site.ask(requests.ShowJobs((requests.Target(1), requests.Target(late))))["jobs"]
     assert (one["slot"], one["unpaired"], one["runs_as"] in ("row", "partner", "guest", None)) == (0, False, True)
     assert len(one["shares"]) == 4
     assert one["progress"] == pytest.approx(site.progress_us()[1] / 600 / SECOND)
     assert min(one["shares"]) <= one["predicted"] <= max(one["shares"])
     assert (waits["unpaired"], waits["slot"], waits["state"]) == (True, None, "PENDING")
-    nodes = site.ask(ListNodes())
+    nodes = site.ask(requests.ListNodes())
     used = [dict(zip(nodes["columns"], row, strict=True)) for row in nodes["rows"]]
     assert {row["threads_used"] for row in used} == {1}
     site.run_until(24.5)
     turns = site.processes.rotation.turns
     slot = site.live.manager.running[late].slot
     assert all(len(turn.slots) == 1 for turn in turns if slot in turn.slots)
-    site.do(CancelJobs((Target(late),)))
+    site.do(requests.CancelJobs((requests.Target(late),)))
     site.run_until(30)
     site.assert_agreement()
 
@@ -213,17 +203,17 @@ OF_NAS: dict[str, Any] = {
         ),
     ],
 )
-def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: SubmitJob, reason: str) -> None:
+def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: requests.SubmitJob, reason: str) -> None:
     site = Site(OF_NAS, "easy")
     refused = site.live.examine(OPERATOR, asked)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, requests.Refused)
     assert refused.text.endswith(reason)
     assert isinstance(site.live.examine(OPERATOR, submit_job(4, 20 * SECOND, memory_mb=100)), Accepted)
 
 
 @pytest.mark.parametrize("asked", [submit_job(5, 20 * SECOND), submit_job(4, 20 * SECOND, memory_mb=200)])
 def test_a_journal_with_a_job_that_nodes_cannot_run_is_restored(
-    asked: SubmitJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    asked: requests.SubmitJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "accounts.db")
     good = submit_job(4, 2 * SECOND)
@@ -233,7 +223,7 @@ def test_a_journal_with_a_job_that_nodes_cannot_run_is_restored(
         site = Site(OF_NAS, "easy")
         for request in (asked, good):
             books.append(command_step(0, OPERATOR, request))
-            assert isinstance(site.live.command(0, OPERATOR, request), Done)
+            assert isinstance(site.live.command(0, OPERATOR, request), requests.Done)
             books.record(site.live.drain())
         batch = site.live.batch()
         assert batch is not None

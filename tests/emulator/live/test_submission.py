@@ -15,27 +15,13 @@ from cosched_emulator.cli.user_tables import queue_table
 from cosched_emulator.live import user_commands
 from cosched_emulator.live.journal import time_step
 from cosched_emulator.manager import manager
-from cosched_emulator.users.requests import (
-    MOST_TOKENS,
-    CancelJobs,
-    Dependency,
-    Done,
-    HoldJobs,
-    ListJobs,
-    ListNodes,
-    Refused,
-    ReleaseJobs,
-    Requester,
-    ShowJobs,
-    ShowOverview,
-    Target,
-)
+from cosched_emulator.users import requests
 from cosched_emulator.users.told import meanings
 from cosched_plugin.protocol import messages as m
 
 
 def reasons(site: Site) -> dict[int, str]:
-    found = {row["job_id"]: row["reason"] for row in site.rows(ListJobs())}
+    found = {row["job_id"]: row["reason"] for row in site.rows(requests.ListJobs())}
     assert {"", *meanings()} >= {*found.values()}
     return found
 
@@ -53,9 +39,9 @@ def test_a_job_is_not_eligible_before_its_begin_time() -> None:
     site.do(submit(), 10)
     assert reasons(site) == {1: "BeginTime", 2: "BeginTime", 3: "Resources"}
     assert told_jobs(site) == [3]
-    (shown,) = site.told(ShowJobs((Target(1),)))["jobs"]
+    (shown,) = site.told(requests.ShowJobs((requests.Target(1),)))["jobs"]
     assert shown["begin_s"] == 70
-    site.do(CancelJobs((Target(2),)), 20)
+    site.do(requests.CancelJobs((requests.Target(2),)), 20)
     assert site.live.due_us() == 70 * SECOND
     site.advance(69.9)
     assert reasons(site)[1] == "BeginTime"
@@ -63,7 +49,7 @@ def test_a_job_is_not_eligible_before_its_begin_time() -> None:
     site.advance(80)
     assert reasons(site) == {1: "Resources", 3: "Resources"}
     assert told_jobs(site) == [1]
-    assert site.told(ShowJobs((Target(1),)))["jobs"][0]["begin_s"] is None
+    assert site.told(requests.ShowJobs((requests.Target(1),)))["jobs"][0]["begin_s"] is None
     site.live.check()
 
 
@@ -82,13 +68,13 @@ def test_a_begin_time_works_with_holds_dependencies_and_array_limits() -> None:
     site = Site(node_class(2, 4))
     site.do(submit(run_s=5), 0)
     site.start(0, begin(1, run_on(0, 1, 1, 1)))
-    site.do(submit(after=(Dependency("afterok", 1),), delay_us=10 * SECOND), 0)
-    site.do(submit(after=(Dependency("afterok", 1),), delay_us=2 * SECOND), 0)
+    site.do(submit(after=(requests.Dependency("afterok", 1),), delay_us=10 * SECOND), 0)
+    site.do(submit(after=(requests.Dependency("afterok", 1),), delay_us=2 * SECOND), 0)
     site.do(submit(held=True, delay_us=10 * SECOND), 0)
     site.do(submit(tasks=(0, 1), at_once=1, delay_us=10 * SECOND), 0)
-    site.do(HoldJobs((Target(3),)), 1)
+    site.do(requests.HoldJobs((requests.Target(3),)), 1)
     assert list(reasons(site).values())[1:] == ["Dependency", "JobHeldUser", "JobHeldUser", "BeginTime", "BeginTime"]
-    site.do(ReleaseJobs((Target(3),)), 4)
+    site.do(requests.ReleaseJobs((requests.Target(3),)), 4)
     assert reasons(site)[3] == "Dependency"
     site.advance(6)
     assert (reasons(site)[2], reasons(site)[3]) == ("BeginTime", "Resources")
@@ -102,7 +88,7 @@ def test_begin_times_of_cancelled_jobs_take_no_memory(monkeypatch: pytest.Monkey
     site = Site(node_class(1, 1))
     for number in range(4):
         ids = site.do(submit(tasks=tuple(range(400)), delay_us=10**12), number)["job_ids"]
-        site.do(CancelJobs((Target(ids[0]),)), number)
+        site.do(requests.CancelJobs((requests.Target(ids[0]),)), number)
     assert len(site.live.manager.timeline) <= 1_000
 
 
@@ -110,11 +96,11 @@ def test_a_user_has_no_more_than_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(user_commands, "MOST_JOBS", 20)
     live = Site(node_class(2, 4)).live
 
-    def ask(who: Requester, jobs: int) -> str:
+    def ask(who: requests.Requester, jobs: int) -> str:
         found = live.command(0, who, submit(tasks=tuple(range(jobs))))
-        return found.text if isinstance(found, Refused) else ""
+        return found.text if isinstance(found, requests.Refused) else ""
 
-    ann, bob = Requester("ann", operator=False), Requester("bob", operator=False)
+    ann, bob = requests.Requester("ann", operator=False), requests.Requester("bob", operator=False)
     assert ask(ann, 2) == ""
     assert ask(ann, 3) == "2 jobs of yours have not ended; your limit is 4 at present"
     assert ask(ann, 2) == ""
@@ -122,10 +108,10 @@ def test_a_user_has_no_more_than_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -
     assert ask(bob, 3) == ""
     assert ask(ROOT, 14) == "7 jobs have not ended; the limit is 20"
     assert ask(ROOT, 13) == ""  # an operator has as many as there may be
-    live.command(0, ROOT, CancelJobs((Target(8, 0),)))
-    assert ask(Requester("eve", operator=False), 1) == "19 jobs have not ended; the limit is 20"
-    live.command(0, ROOT, CancelJobs(tuple(Target(8, task) for task in range(1, 6))))
-    assert ask(Requester("eve", operator=False), 1) == ""
+    live.command(0, ROOT, requests.CancelJobs((requests.Target(8, 0),)))
+    assert ask(requests.Requester("eve", operator=False), 1) == "19 jobs have not ended; the limit is 20"
+    live.command(0, ROOT, requests.CancelJobs(tuple(requests.Target(8, task) for task in range(1, 6))))
+    assert ask(requests.Requester("eve", operator=False), 1) == ""
 
 
 @pytest.mark.parametrize("hostile", [5, 12])
@@ -136,11 +122,13 @@ def test_users_who_take_all_they_can_leave_room_for_others(hostile: int, monkeyp
     for request in (submit(held=True), submit(held=True)._replace(run_us=user_commands.LONGEST_US)):
         live = Site(node_class(2, 4)).live
         for number in range(hostile):
-            while isinstance(live.command(0, Requester(f"user{number}", operator=False), request), Done):
+            while isinstance(
+                live.command(0, requests.Requester(f"user{number}", operator=False), request), requests.Done
+            ):
                 pass
-        honest = Requester("ann", operator=False)
-        assert isinstance(live.command(0, honest, request._replace(tasks=(0, 1))), Done)
-        assert isinstance(live.command(0, ROOT, request._replace(tasks=tuple(range(9)))), Done)
+        honest = requests.Requester("ann", operator=False)
+        assert isinstance(live.command(0, honest, request._replace(tasks=(0, 1))), requests.Done)
+        assert isinstance(live.command(0, ROOT, request._replace(tasks=tuple(range(9)))), requests.Done)
 
 
 def test_a_job_that_waits_leaves_nothing_behind_when_it_is_cancelled() -> None:
@@ -148,10 +136,12 @@ def test_a_job_that_waits_leaves_nothing_behind_when_it_is_cancelled() -> None:
     live.command(0, ROOT, submit(held=True))
     for at_once in (0, 2):
         found = live.command(
-            0, ROOT, submit(tasks=(0, 1, 2), at_once=at_once, after=(Dependency("afterany", 1),), held=at_once == 2)
+            0,
+            ROOT,
+            submit(tasks=(0, 1, 2), at_once=at_once, after=(requests.Dependency("afterany", 1),), held=at_once == 2),
         )
-        assert isinstance(found, Done)
-        live.command(0, ROOT, CancelJobs((Target(found.result["job_ids"][0]),)))
+        assert isinstance(found, requests.Done)
+        live.command(0, ROOT, requests.CancelJobs((requests.Target(found.result["job_ids"][0]),)))
     assert live.gate._before == {}
     assert live.gate._after == {}
     assert live.gate.members == {}
@@ -162,13 +152,13 @@ def test_tasks_of_a_limited_array_that_are_held_keep_their_places() -> None:
     live.command(0, ROOT, submit(tasks=tuple(range(5)), at_once=1, held=True))
     assert live.manager.pending == {}
     for job_id in (3, 2, 4):
-        live.command(0, ROOT, ReleaseJobs((Target(job_id),)))
-        live.command(0, ROOT, HoldJobs((Target(job_id),)))
-        live.command(0, ROOT, ReleaseJobs((Target(job_id),)))
+        live.command(0, ROOT, requests.ReleaseJobs((requests.Target(job_id),)))
+        live.command(0, ROOT, requests.HoldJobs((requests.Target(job_id),)))
+        live.command(0, ROOT, requests.ReleaseJobs((requests.Target(job_id),)))
     assert list(live.manager.pending) == [3]  # the first that was released
-    live.command(0, ROOT, CancelJobs((Target(3),)))
+    live.command(0, ROOT, requests.CancelJobs((requests.Target(3),)))
     assert list(live.manager.pending) == [2]
-    live.command(0, ROOT, CancelJobs((Target(2), Target(5))))
+    live.command(0, ROOT, requests.CancelJobs((requests.Target(2), requests.Target(5))))
     assert list(live.manager.pending) == [4]
 
 
@@ -176,38 +166,38 @@ def test_a_limit_that_was_lowered_refuses_nothing_that_the_journal_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Recorded(tmp_path / "c.db")
-    ann = Requester("ann", operator=False)
+    ann = requests.Requester("ann", operator=False)
     site.do(submit(tasks=(0, 1)), 10, ann)
-    site.do(submit(after=(Dependency("afterok", 1),)), 20, ann)
+    site.do(submit(after=(requests.Dependency("afterok", 1),)), 20, ann)
     for name in ("MOST_JOBS", "MOST_YEARS_US", "MOST_LINKS"):
         monkeypatch.setattr(user_commands, name, 1)
     site.kill()
     assert len(site.live.manager.jobs) == 3
-    assert isinstance(site.live.command(30 * SECOND, ann, submit()), Refused)
+    assert isinstance(site.live.command(30 * SECOND, ann, submit()), requests.Refused)
 
 
 def test_a_submission_with_a_token_is_made_once(tmp_path: Path) -> None:
     """Also when the manager was killed in between; another user's token is another one."""
     site = Recorded(tmp_path / "c.db")
-    ann, bob = Requester("ann", operator=False), Requester("bob", operator=False)
+    ann, bob = requests.Requester("ann", operator=False), requests.Requester("bob", operator=False)
     wish = submit(tasks=(4, 7), token="monday")
     site.do(wish, 10, ann)
     site.do(submit(), 11, ann)
     for _ in range(2):
-        assert site.live.command(12 * SECOND, ann, wish) == Done({"job_ids": [1, 2], "repeated": True})
+        assert site.live.command(12 * SECOND, ann, wish) == requests.Done({"job_ids": [1, 2], "repeated": True})
         other = site.live.command(12 * SECOND, ann, submit(2, tasks=(4, 7), token="monday"))
-        assert isinstance(other, Refused)
+        assert isinstance(other, requests.Refused)
         assert other.path == "token"
         assert len(site.live.manager.jobs) == 3
         site.kill()
-    assert site.live.command(12 * SECOND, bob, wish) == Done({"job_ids": [4, 5]})
+    assert site.live.command(12 * SECOND, bob, wish) == requests.Done({"job_ids": [4, 5]})
     refused = site.live.command(20 * SECOND, ann, submit(token="x" * 129))
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, requests.Refused)
     assert refused.text == "expected at most 128 bytes, got 129"
-    for number in range(MOST_TOKENS):
-        assert isinstance(site.live.command(20 * SECOND, ann, submit(token=str(number))), Done)
+    for number in range(requests.MOST_TOKENS):
+        assert isinstance(site.live.command(20 * SECOND, ann, submit(token=str(number))), requests.Done)
     again = site.live.command(20 * SECOND, ann, wish)  # too long ago
-    assert isinstance(again, Done)
+    assert isinstance(again, requests.Done)
     assert "repeated" not in again.result
 
 
@@ -251,7 +241,7 @@ def test_refusals_use_the_units_of_users() -> None:
         (submit(memory_mb=10**12), "expected at most 1000000000 MiB a process, got 1000000000000"),
     ):
         refused = site.live.examine(ROOT, wish)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, requests.Refused)
         assert refused.text == expected
 
 
@@ -259,15 +249,19 @@ def test_tasks_of_arrays_have_the_same_name_everywhere() -> None:
     site = Site(node_class(1, 8))
     site.do(submit(run_s=5))
     site.do(submit(tasks=(3, 7), limit_s=9))
-    site.do(submit(after=(Dependency("afterok", 2),)))
+    site.do(submit(after=(requests.Dependency("afterok", 2),)))
     starts = [begin(job_id, run_on(0, 1, 1 << job_id, 1), limit_s=9) for job_id in (2, 3)]
     site.start(1, begin(1, run_on(0, 1, 1, 1)), *starts)
-    rows = {row["job_id"]: row for row in site.rows(ListJobs())}
+    rows = {row["job_id"]: row for row in site.rows(requests.ListJobs())}
     assert rows[1]["shares_with"] == ("2_3", "2_7")
     assert rows[3]["shares_with"] == ("1", "2_3")
-    assert [row["jobs"] for row in site.rows(ListNodes())] == [("1", "2_3", "2_7")]
-    assert [text for _, text in site.told(ShowOverview())["decisions"]] == ["start 1", "start 2_3", "start 2_7"]
-    answer = site.do(HoldJobs((Target(2), Target(4))), 2)
+    assert [row["jobs"] for row in site.rows(requests.ListNodes())] == [("1", "2_3", "2_7")]
+    assert [text for _, text in site.told(requests.ShowOverview())["decisions"]] == [
+        "start 1",
+        "start 2_3",
+        "start 2_7",
+    ]
+    answer = site.do(requests.HoldJobs((requests.Target(2), requests.Target(4))), 2)
     assert answer["unchanged"] == [["2_3", "it runs"], ["2_7", "it runs"]]
     site.do(submit(), 2)
     batch = site.live.batch()
@@ -275,35 +269,41 @@ def test_tasks_of_arrays_have_the_same_name_everywhere() -> None:
     site.live.answer(3 * SECOND, batch[0], (m.ResumeJob(2),))
     assert site.live.decisions[-1][1] == "refused: job 2_3 is not suspended"
     site.advance(12)
-    (ended,) = site.told(ShowJobs((Target(4),)))["jobs"]
+    (ended,) = site.told(requests.ShowJobs((requests.Target(4),)))["jobs"]
     assert ended["reason"] == "its dependency can never hold: job 2_3 has ended TIMEOUT"
-    refused = site.live.examine(ROOT, submit(after=(Dependency("afterok", 2),)))
-    assert isinstance(refused, Refused)
+    refused = site.live.examine(ROOT, submit(after=(requests.Dependency("afterok", 2),)))
+    assert isinstance(refused, requests.Refused)
     assert refused.text == "a task of array 2 has ended TIMEOUT: afterok can never hold"
 
 
 @pytest.mark.parametrize(
     ("wish", "refused"),
     [
-        ({"priority": 1}, Refused("permission", "only operators raise a priority above 0", "priority")),
-        ({"priority": -(2**33)}, Refused("value", "expected at most 4294967296, got 8589934592", "priority")),
-        ({"eligible": ((0, 1),)}, Refused("permission", "only operators say which nodes a job may have", "eligible")),
-        ({"resources": (("gpu", 3),)}, Refused("value", "3 of gpu wanted, the most there is: 2", "resources")),
-        ({"licences": (("ansys", 1),)}, Refused("value", "1 of ansys wanted, the most there is: 0", "licences")),
+        ({"priority": 1}, requests.Refused("permission", "only operators raise a priority above 0", "priority")),
+        ({"priority": -(2**33)}, requests.Refused("value", "expected at most 4294967296, got 8589934592", "priority")),
+        (
+            {"eligible": ((0, 1),)},
+            requests.Refused("permission", "only operators say which nodes a job may have", "eligible"),
+        ),
+        ({"resources": (("gpu", 3),)}, requests.Refused("value", "3 of gpu wanted, the most there is: 2", "resources")),
+        (
+            {"licences": (("ansys", 1),)},
+            requests.Refused("value", "1 of ansys wanted, the most there is: 0", "licences"),
+        ),
         (
             {"processes": 9, "resources": (("gpu", 2),)},
-            Refused("value", "9 processes wanted, the machine holds 4 of this kind", "processes"),
+            requests.Refused("value", "9 processes wanted, the machine holds 4 of this kind", "processes"),
         ),
     ],
 )
-def test_what_a_user_may_not_ask_for_or_no_node_has_is_refused(wish: dict[str, Any], refused: Refused) -> None:
+def test_what_a_user_may_not_ask_for_or_no_node_has_is_refused(wish: dict[str, Any], refused: requests.Refused) -> None:
     site = Site(node_class(1, 4)._replace(resources=(("gpu", 2),)), node_class(1, 8)._replace(resources=(("gpu", 1),)))
-    assert site.live.examine(Requester("ann", operator=False), submit(**wish)) == refused
+    assert site.live.examine(requests.Requester("ann", operator=False), submit(**wish)) == refused
 
 
 def test_priority_and_resources_reach_the_scheduler_and_are_shown() -> None:
     site = Site(node_class(1, 4)._replace(resources=(("gpu", 2),)))
-    ann = Requester("ann", operator=False)
+    ann = requests.Requester("ann", operator=False)
     for wish in ({"priority": -5}, {"resources": (("gpu", 2),)}):
         site.do(submit(**wish), who=ann)
     site.do(submit(priority=7, eligible=((0, 1),)), who=ROOT)
@@ -314,13 +314,15 @@ def test_priority_and_resources_reach_the_scheduler_and_are_shown() -> None:
         (0, (("gpu", 2),), ()),
         (7, (), ((0, 1),)),
     ]
-    rows = site.rows(ListJobs())
+    rows = site.rows(requests.ListJobs())
     assert [(row["priority"], row["resources"]) for row in rows] == [(-5, ()), (0, (("gpu", 2),)), (7, ())]
     heads, *lines = queue_table(rows).splitlines()
     assert heads.split()[8:10] == ["PRIORITY", "GRES"]
     assert [line.split()[8:10] for line in lines] == [["-5", "-"], ["0", "gpu:2"], ["7", "-"]]
-    site.do(CancelJobs((Target(2), Target(3))), who=ROOT)
-    for number, shown in enumerate(site.told(ShowJobs((Target(1), Target(2), Target(3))))["jobs"]):
+    site.do(requests.CancelJobs((requests.Target(2), requests.Target(3))), who=ROOT)
+    for number, shown in enumerate(
+        site.told(requests.ShowJobs((requests.Target(1), requests.Target(2), requests.Target(3))))["jobs"]
+    ):
         told = (shown["state"], shown["priority"], shown["resources"], shown["eligible"], shown["licences"])
         asked = (jobs[number].priority, jobs[number].resources, jobs[number].eligible, ())
         assert told == ("CANCELLED" if number else "PENDING", *asked)

@@ -10,20 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.coscheduling.policies import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import ACKNOWLEDGEMENT, ANSWER, MESSAGE
-from cosched_emulator.nodeos.programs import (
-    Barrier,
-    CollectiveBegins,
-    CollectiveEnds,
-    Compute,
-    Operation,
-    Program,
-    Receive,
-    Send,
-    Wait,
-    WriteFiles,
-)
 from cosched_emulator.nodeos.settings import NodeSettings
 
 STEP_US = 100
@@ -36,7 +25,7 @@ class Task:
     job: int
     rank: int
     node: int
-    todo: list[Operation]
+    todo: list[programs.Operation]
     state: str = "ready"  # ready (has to look at its program), run (has a burst), poll, wait, barrier, receive, done
     rest: int = 0
     until: int = 0
@@ -47,7 +36,7 @@ class Task:
     counter: int = 6
     sender: int = -1  # whose message it waits for
     waiting: int = -1  # in the message layer, and for what: MESSAGE, ANSWER or ACKNOWLEDGEMENT
-    message: Send | None = None
+    message: programs.Send | None = None
     inbox: dict[int, list[int]] = field(default_factory=dict)  # arrivals, by rank of the sender
     requests: list[Task] = field(default_factory=list)
     granted: bool = False
@@ -100,7 +89,7 @@ class Reference:
         self.ends: dict[int, int] = {}
         self.now = 0
 
-    def start(self, job: int, program: Program, places: list[int]) -> None:
+    def start(self, job: int, program: programs.Program, places: list[int]) -> None:
         self.jobs[job] = []
         for rank, node in enumerate(places):
             task = Task(len(self.tasks), job, rank, node, list(program.operations(rank)))
@@ -221,40 +210,40 @@ class Reference:
                     self.ends[task.job] = self.now
                 return
             operation = task.todo[0]
-            if isinstance(operation, Receive):
+            if isinstance(operation, programs.Receive):
                 self.answer(task)
-            if task.rest and not isinstance(operation, Compute) and not self.is_there(task, operation):
+            if task.rest and not isinstance(operation, programs.Compute) and not self.is_there(task, operation):
                 task.state = "run"
                 return
             task.todo.pop(0)
-            if isinstance(operation, Compute):
+            if isinstance(operation, programs.Compute):
                 task.rest, task.purpose = task.rest + operation.us, "compute"
                 task.compute_left = operation.us
-            elif isinstance(operation, WriteFiles):
+            elif isinstance(operation, programs.WriteFiles):
                 if operation.files:
-                    task.todo.insert(0, WriteFiles(operation.files - 1, operation.shared))
+                    task.todo.insert(0, programs.WriteFiles(operation.files - 1, operation.shared))
                     task.rest, task.purpose = self.settings.io_cpu_us, "shared" if operation.shared else "local"
                     if not task.rest:
                         self.purpose(task)
-            elif isinstance(operation, Wait):
+            elif isinstance(operation, programs.Wait):
                 task.until, task.state = self.now + operation.us, "wait"
-            elif isinstance(operation, Barrier):
+            elif isinstance(operation, programs.Barrier):
                 task.state = "barrier"
                 if all(other.state == "barrier" for other in self.jobs[task.job]):
                     self.releases[task.job] = self.now + self.settings.barrier_us
-            elif isinstance(operation, Send):
+            elif isinstance(operation, programs.Send):
                 task.rest, task.purpose, task.message = self.settings.message_cpu_us, "send", operation
                 if not task.rest:
                     self.purpose(task)
-            elif isinstance(operation, Receive):
+            elif isinstance(operation, programs.Receive):
                 if self.is_there(task, operation):  # it takes at once what has come
                     task.inbox[operation.rank].pop(0)
                     task.rest, task.purpose = task.rest + self.settings.receive_cpu_us, "receive"
                     continue
                 task.sender = operation.rank
                 self.wait(task, MESSAGE)
-            elif isinstance(operation, CollectiveBegins | CollectiveEnds):
-                begins = isinstance(operation, CollectiveBegins)
+            elif isinstance(operation, programs.CollectiveBegins | programs.CollectiveEnds):
+                begins = isinstance(operation, programs.CollectiveBegins)
                 self.policies[task.node].collective(task, begins)
             if task.rest and task.state == "ready":
                 task.state = "run"
@@ -303,9 +292,11 @@ class Reference:
                 task.acknowledged = self.now + us
                 self.wait(task, ACKNOWLEDGEMENT)
 
-    def is_there(self, task: Task, operation: Operation) -> bool:
+    def is_there(self, task: Task, operation: programs.Operation) -> bool:
         """Tell whether the operation is a receive whose message has arrived."""
-        return isinstance(operation, Receive) and any(time <= self.now for time in task.inbox.get(operation.rank, ()))
+        return isinstance(operation, programs.Receive) and any(
+            time <= self.now for time in task.inbox.get(operation.rank, ())
+        )
 
     def has_cpu(self, task: Task) -> bool:
         node = self.nodes[task.node]
@@ -328,7 +319,7 @@ class Reference:
         """Let a task that polls and has the CPU look whether something is there, and whether its time is over."""
         waiting, requested = task.waiting, bool(task.requests)
         self.answer(task)
-        if waiting == MESSAGE and self.is_there(task, Receive(task.sender)):
+        if waiting == MESSAGE and self.is_there(task, programs.Receive(task.sender)):
             task.inbox[task.sender].pop(0)
             task.rest, task.purpose = self.settings.receive_cpu_us, "receive"
         elif waiting == ACKNOWLEDGEMENT and task.acknowledged <= self.now:

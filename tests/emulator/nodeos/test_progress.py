@@ -8,23 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from cosched_emulator.errors import InvariantError
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid import situations as window
 from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.situations import Windows
 from cosched_emulator.nodeos.process_cluster import ProcessCluster, ProcessUse
-from cosched_emulator.nodeos.programs import (
-    Barrier,
-    ByRank,
-    Collective,
-    Compute,
-    Loop,
-    Operation,
-    Program,
-    Receive,
-    Send,
-    WriteFiles,
-)
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import QCRD, fine_program, loop_program, qcrd_program
 from cosched_emulator.offered import LOCAL_SCHEDULERS
@@ -34,7 +23,7 @@ QUANTUM_US = 100_000
 Quantum = tuple[list[ProcessUse], list[tuple[int, float]], list[tuple[int, int]]]  # usages, progress, ends
 
 
-def some_job(chance: random.Random) -> tuple[Program, list[int]]:
+def some_job(chance: random.Random) -> tuple[programs.Program, list[int]]:
     places = chance.sample(range(NODES), chance.randrange(1, NODES + 1))
     match chance.randrange(4):
         case 0:
@@ -44,7 +33,12 @@ def some_job(chance: random.Random) -> tuple[Program, list[int]]:
         case 1:
             return qcrd_program(chance.uniform(0.2, 0.6), QCRD["even"]), places
         case 2:
-            return Program((Loop(3, (WriteFiles(2),)), Loop(20, (Compute(2_000, 100_000), Collective(5_000))))), places
+            return programs.Program(
+                (
+                    programs.Loop(3, (programs.WriteFiles(2),)),
+                    programs.Loop(20, (programs.Compute(2_000, 100_000), programs.Collective(5_000))),
+                )
+            ), places
     return fine_program(chance.uniform(0.05, 0.5), chance.randrange(1_000_000)), places
 
 
@@ -138,13 +132,17 @@ def test_progress_is_the_share_of_time_alone(kind: type[ExactCluster] | type[Flu
 
 
 def test_the_slowest_process_counts() -> None:
-    def uneven(rank: int) -> tuple[Operation, ...]:
+    def uneven(rank: int) -> tuple[programs.Operation, ...]:
         if rank == 2:
-            return Receive(0), Receive(1)
-        return (*([Compute(1_000)] * (rank + 1)), Send(2, 100))
+            return programs.Receive(0), programs.Receive(1)
+        return (*([programs.Compute(1_000)] * (rank + 1)), programs.Send(2, 100))
 
     cluster = ExactCluster(NodeSettings(), 3, 1)
-    cluster.start(0, Program((Loop(10, ByRank(uneven)), Loop(1, (Barrier(),)))), range(3))
+    cluster.start(
+        0,
+        programs.Program((programs.Loop(10, programs.ByRank(uneven)), programs.Loop(1, (programs.Barrier(),)))),
+        range(3),
+    )
     cluster.allow(0, {0: [0], 1: [0], 2: [0]})
     cluster.advance(1_000)
     assert cluster.progress(0) == 0  # process 2 has received nothing

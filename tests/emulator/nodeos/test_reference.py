@@ -9,48 +9,39 @@ import pytest
 from tests.emulator.nodeos.reference import STEP_US
 from tests.emulator.nodeos.side_by_side import SideBySide
 
-from cosched_emulator.nodeos.programs import (
-    Barrier,
-    ByRank,
-    Compute,
-    Loop,
-    Operation,
-    Program,
-    Receive,
-    Send,
-    Wait,
-    WriteFiles,
-)
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 QUANTUM_US = 30_000
 
 
-def some_operations(chance: random.Random) -> tuple[Operation, ...]:
-    def one() -> Operation:
+def some_operations(chance: random.Random) -> tuple[programs.Operation, ...]:
+    def one() -> programs.Operation:
         match chance.randrange(5):
             case 0 | 1:
-                return Compute(chance.randrange(1, 80) * STEP_US)
+                return programs.Compute(chance.randrange(1, 80) * STEP_US)
             case 2:
-                return WriteFiles(chance.randrange(1, 4), chance.random() < 0.6)
+                return programs.WriteFiles(chance.randrange(1, 4), chance.random() < 0.6)
             case 3:
-                return Wait(chance.randrange(1, 30) * STEP_US)
-        return Barrier()
+                return programs.Wait(chance.randrange(1, 30) * STEP_US)
+        return programs.Barrier()
 
-    return (Compute(chance.randrange(1, 20) * STEP_US), *(one() for _ in range(chance.randrange(1, 4))))
+    return (programs.Compute(chance.randrange(1, 20) * STEP_US), *(one() for _ in range(chance.randrange(1, 4))))
 
 
-def some_program(chance: random.Random, processes: int) -> Program:
+def some_program(chance: random.Random, processes: int) -> programs.Program:
     body = some_operations(chance)
     if chance.random() < 0.3:  # each process sends to the next, and waits for the one before it
 
-        def exchange(rank: int) -> tuple[Operation, ...]:
+        def exchange(rank: int) -> tuple[programs.Operation, ...]:
             size_bytes = (1 + rank % 2) * 20_000
-            return (*body, Send((rank + 1) % processes, size_bytes), Receive((rank - 1) % processes))
+            return (*body, programs.Send((rank + 1) % processes, size_bytes), programs.Receive((rank - 1) % processes))
 
-        return Program((Loop(chance.randrange(1, 8), ByRank(exchange)),))
-    return Program((Loop(chance.randrange(1, 8), body), Loop(chance.randrange(1, 8), some_operations(chance))))
+        return programs.Program((programs.Loop(chance.randrange(1, 8), programs.ByRank(exchange)),))
+    return programs.Program(
+        (programs.Loop(chance.randrange(1, 8), body), programs.Loop(chance.randrange(1, 8), some_operations(chance)))
+    )
 
 
 def some_settings(chance: random.Random, local: str) -> NodeSettings:

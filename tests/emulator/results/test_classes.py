@@ -23,19 +23,7 @@ from tests.runs import run_on
 
 from cosched_emulator import simulate
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
-from cosched_emulator.results.figures.classes import (
-    PAPER_RULES,
-    ClassFigures,
-    ClassRules,
-    JobFigures,
-    PhaseFigures,
-    class_figures,
-    class_figures_of_columns,
-    class_tables,
-    cores_used,
-    phases_of,
-    union,
-)
+from cosched_emulator.results.figures import classes
 from cosched_emulator.results.figures.comparison import value_of
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
@@ -48,9 +36,9 @@ WHOLE_NODE = run_on(0, 1, 0b1111, 4)
 TWO_TO_A_CORE = (NodeClass(2, 1, 2, 2, 16384, 6000, 256, 100), NodeClass(1, 1, 1, 2, 8192, 6000, 256, 100))
 
 
-def class_figures_of_folder(folder: Path, rules: ClassRules) -> ClassFigures:
+def class_figures_of_folder(folder: Path, rules: classes.ClassRules) -> classes.ClassFigures:
     found = read_run(folder)
-    return class_figures_of_columns(found.jobs, found.stays, found.machine, rules)
+    return classes.class_figures_of_columns(found.jobs, found.stays, found.machine, rules)
 
 
 def preempted(found: JobRecord, start_s: int, end_s: int, back: Stay) -> JobRecord:
@@ -77,22 +65,22 @@ def example() -> list[JobRecord]:
 
 
 def test_figures_of_the_worked_example() -> None:
-    found = class_figures(example(), TWO_NODES, ClassRules(high_load=2))
+    found = classes.class_figures(example(), TWO_NODES, classes.ClassRules(high_load=2))
     assert found.jobs == {
         # 20 / 60 and 330 / 300
-        "short": JobFigures(2, 2, 0.716667, 0.716667, 1.061667, 175.0),
+        "short": classes.JobFigures(2, 2, 0.716667, 0.716667, 1.061667, 175.0),
         # 1600 / 1000 and 800 / 500; one was cancelled
-        "medium": JobFigures(3, 2, 1.6, 1.6, 1.6, 1200.0),
+        "medium": classes.JobFigures(3, 2, 1.6, 1.6, 1.6, 1200.0),
         # 7300 / 6000 and 7100 / 7500
-        "long": JobFigures(3, 2, 1.081667, 1.081667, 1.203167, 7200.0),
-        "all": JobFigures(8, 6, 1.132778, 1.158333, 1.6, 2858.333333),
+        "long": classes.JobFigures(3, 2, 1.081667, 1.081667, 1.203167, 7200.0),
+        "all": classes.JobFigures(8, 6, 1.132778, 1.158333, 1.6, 2858.333333),
     }
     # Jobs 4 and 5 wait from 200 s to 400 s; nodes 0 and 1 then have 4 cores in use, and one until 330 s.
     # Jobs 6 and 7 wait from 500 s to 1600 s; 4 cores until 900 s, and from 1000 s on.
     assert found.high_load == {
-        "medium": PhaseFigures(200.0, round((4 * 200 + 130) / (8 * 200), 6)),
-        "long": PhaseFigures(1100.0, round(4 * 1000 / (8 * 1100), 6)),
-        "medium_or_long": PhaseFigures(1300.0, round((4 * 1200 + 130) / (8 * 1300), 6)),
+        "medium": classes.PhaseFigures(200.0, round((4 * 200 + 130) / (8 * 200), 6)),
+        "long": classes.PhaseFigures(1100.0, round(4 * 1000 / (8 * 1100), 6)),
+        "medium_or_long": classes.PhaseFigures(1300.0, round((4 * 1200 + 130) / (8 * 1300), 6)),
     }
     held = 20 + 300 + 4 * 1000 + 4 * 500 + 4 * 6000
     assert found.core_utilisation == round(held / (8 * 7600), 6)
@@ -106,15 +94,17 @@ def test_figures_of_the_worked_example() -> None:
 
 
 def test_the_order_of_the_records_does_not_matter() -> None:
-    rules = ClassRules(high_load=2)
-    assert class_figures(example()[::-1], TWO_NODES, rules) == class_figures(example(), TWO_NODES, rules)
+    rules = classes.ClassRules(high_load=2)
+    assert classes.class_figures(example()[::-1], TWO_NODES, rules) == classes.class_figures(
+        example(), TWO_NODES, rules
+    )
 
 
 def test_bounds_belong_to_the_smaller_class() -> None:
     records = [record(number, 0, run_s=run_s, end_s=0) for number, run_s in enumerate((300, 300.5, 5400, 5400.5), 1)]
-    figures = class_figures(records, TWO_NODES).jobs
+    figures = classes.class_figures(records, TWO_NODES).jobs
     assert [figures[name].jobs for name in ("short", "medium", "long", "all")] == [1, 2, 1, 4]
-    other = class_figures(records, TWO_NODES, ClassRules(short_s=601, medium_s=10_801)).jobs
+    other = classes.class_figures(records, TWO_NODES, classes.ClassRules(short_s=601, medium_s=10_801)).jobs
     assert [other[name].jobs for name in ("short", "medium", "long", "all")] == [2, 2, 0, 4]
 
 
@@ -128,8 +118,8 @@ def test_a_run_folder_has_the_figures_of_its_run(policy: str, suspends: bool, tm
     finished = simulate(scenario, policy)
     assert any(item.disk for item in finished.records) == suspends
     out = finished.write(tmp_path / policy)
-    for rules in (PAPER_RULES, ClassRules(short_s=60, medium_s=3600, bound_s=600, high_load=2)):
-        figures = class_figures(finished.records, finished.machine, rules)
+    for rules in (classes.PAPER_RULES, classes.ClassRules(short_s=60, medium_s=3600, bound_s=600, high_load=2)):
+        figures = classes.class_figures(finished.records, finished.machine, rules)
         assert class_figures_of_folder(out, rules) == figures
         assert None not in figures
         assert all(found.completed for found in figures.jobs.values())
@@ -143,8 +133,8 @@ def stored(out: Path, records: list[JobRecord], machine: Sequence[NodeClass]) ->
 
 
 def test_every_figure_is_in_one_row_of_the_tables() -> None:
-    values = class_figures(example(), TWO_NODES, ClassRules(high_load=2)).as_dict()
-    rows = [figure for table in class_tables(PAPER_RULES).values() for figure in table]
+    values = classes.class_figures(example(), TWO_NODES, classes.ClassRules(high_load=2)).as_dict()
+    rows = [figure for table in classes.class_tables(classes.PAPER_RULES).values() for figure in table]
     leaves = [
         (key, *more)
         for key, found in values.items()
@@ -155,29 +145,35 @@ def test_every_figure_is_in_one_row_of_the_tables() -> None:
 
 
 def test_figures_without_values_are_none() -> None:
-    nothing = class_figures([], TWO_NODES)
-    assert nothing.jobs["all"] == JobFigures(0, 0, None, None, None, None)
-    assert set(nothing.high_load.values()) == {PhaseFigures(0.0, None)}
+    nothing = classes.class_figures([], TWO_NODES)
+    assert nothing.jobs["all"] == classes.JobFigures(0, 0, None, None, None, None)
+    assert set(nothing.high_load.values()) == {classes.PhaseFigures(0.0, None)}
     assert nothing[2:] == (None, None, None, None)
-    single = class_figures(example()[:1], TWO_NODES)
+    single = classes.class_figures(example()[:1], TWO_NODES)
     assert (single.queue_first_half, single.queue_second_half, single.core_utilisation) == (None, None, 0.125)
-    assert single.high_load["long"] == PhaseFigures(0.0, None)
+    assert single.high_load["long"] == classes.PhaseFigures(0.0, None)
 
 
 @pytest.mark.parametrize(
-    "rules", [ClassRules(short_s=2, medium_s=1), ClassRules(bound_s=0), ClassRules(high_load=0), ClassRules(short_s=-1)]
+    "rules",
+    [
+        classes.ClassRules(short_s=2, medium_s=1),
+        classes.ClassRules(bound_s=0),
+        classes.ClassRules(high_load=0),
+        classes.ClassRules(short_s=-1),
+    ],
 )
-def test_impossible_rules_are_refused(rules: ClassRules) -> None:
+def test_impossible_rules_are_refused(rules: classes.ClassRules) -> None:
     with pytest.raises(ValueError, match="expected bounds of classes in order"):
-        class_figures([], TWO_NODES, rules)
+        classes.class_figures([], TWO_NODES, rules)
 
 
 def test_open_phases_end_with_the_run() -> None:
     steps = Steps(int_array([0, 10, 20, 30]), int_array([2, 3, 1, 5]))
-    assert phases_of(steps, 2, 40) == [(0, 20), (30, 40)]
-    assert phases_of(steps, 4, 40) == [(30, 40)]
-    assert phases_of(steps, 6, 40) == []
-    assert union([(0, 20), (30, 40)], [(5, 10), (20, 25), (50, 60)]) == [(0, 25), (30, 40), (50, 60)]
+    assert classes.phases_of(steps, 2, 40) == [(0, 20), (30, 40)]
+    assert classes.phases_of(steps, 4, 40) == [(30, 40)]
+    assert classes.phases_of(steps, 6, 40) == []
+    assert classes.union([(0, 20), (30, 40)], [(5, 10), (20, 25), (50, 60)]) == [(0, 25), (30, 40), (50, 60)]
 
 
 def test_a_core_with_two_jobs_is_used_once() -> None:
@@ -185,7 +181,7 @@ def test_a_core_with_two_jobs_is_used_once() -> None:
         records = [
             record(number, 0, stays=(stay(0, 10, run_on(0, 1, mask, 1)),)) for number, mask in enumerate(masks, 1)
         ]
-        return list(cores_used(stay_columns(records), TWO_TO_A_CORE).values)
+        return list(classes.cores_used(stay_columns(records), TWO_TO_A_CORE).values)
 
     assert used(0b0001, 0b0100) == [1, 0]  # the two threads of the first core
     assert used(0b0001, 0b0010) == [2, 0]
@@ -195,8 +191,8 @@ def test_a_core_with_two_jobs_is_used_once() -> None:
 @pytest.mark.parametrize("machine", [UNEQUAL_NODES, TWO_TO_A_CORE])
 @drawn(records_on_unequal_nodes(), few=20, many=60)
 def test_figures_agree_with_a_slow_reference(machine: Sequence[NodeClass], records: list[JobRecord]) -> None:
-    rules = ClassRules(short_s=20, medium_s=60, high_load=2)
-    found = class_figures(records, machine, rules)
+    rules = classes.ClassRules(short_s=20, medium_s=60, high_load=2)
+    found = classes.class_figures(records, machine, rules)
     cores_of = [item.sockets * item.cores_per_socket for item in machine for _ in range(item.nodes)]
     times = sorted(
         {item.job.spec.submit_us for item in records}

@@ -29,18 +29,8 @@ from tests.emulator.users.site import (
 from tests.processes import run_python
 
 from cosched_emulator.users import door as user_door
+from cosched_emulator.users import requests
 from cosched_emulator.users.door import Asked
-from cosched_emulator.users.requests import (
-    MAX_REQUEST_BYTES,
-    Done,
-    ListHistory,
-    Refused,
-    Requester,
-    ShowJobs,
-    ShowStatus,
-    Target,
-    encode_request,
-)
 from cosched_emulator.users.user_limits import MOST_WAITING_BYTES, Bucket, Buckets, Turns
 
 # ---------------------------------------------------------------- limits for each user
@@ -64,7 +54,9 @@ def test_requests_beyond_a_users_rate_are_refused_or_dropped(site: Site) -> None
         refused.append(answer_of(other))
     # All complaints may go to one connection, whose outgoing queue drops what is too much.
     assert user_door.WAITING_ANSWERS <= len(refused) <= user_door.COMPLAINTS
-    assert {(ticket, answer.code) for ticket, answer in refused if isinstance(answer, Refused)} == {(7, "rate")}
+    assert {(ticket, answer.code) for ticket, answer in refused if isinstance(answer, requests.Refused)} == {
+        (7, "rate")
+    }
     assert door.dropped == 200 - len(asked) - user_door.COMPLAINTS
     site.now_s += 1
     for _ in range(30):
@@ -89,14 +81,14 @@ def test_a_user_beyond_its_rate_does_not_affect_others(site: Site) -> None:
 def test_large_answers_count_against_the_rate(site: Site) -> None:
     door = site.door(requests_per_s=10, burst=20)
     client = site.client(door.endpoint)
-    client.send_multipart(encode_request(ListHistory(), 1))
+    client.send_multipart(requests.encode_request(requests.ListHistory(), 1))
     (asked,) = received(door)
-    door.answer(asked, Done({"text": b"x" * 40 * user_door.BYTES_A_TOKEN}))
-    assert isinstance(answer_of(client)[1], Done)
+    door.answer(asked, requests.Done({"text": b"x" * 40 * user_door.BYTES_A_TOKEN}))
+    assert isinstance(answer_of(client)[1], requests.Done)
     client.send_multipart(STATUS)
     assert quiet(door) == []
     ticket, answer = answer_of(client)
-    assert (ticket, isinstance(answer, Refused) and answer.code) == (7, "rate")
+    assert (ticket, isinstance(answer, requests.Refused) and answer.code) == (7, "rate")
     site.now_s += 2.3
     client.send_multipart(STATUS)
     assert len(received(door)) == 1
@@ -119,12 +111,12 @@ def test_the_managers_time_counts_against_the_rate(site: Site) -> None:
 
 def test_changes_of_jobs_are_limited_for_users_but_not_for_operators(site: Site) -> None:
     door = site.door()
-    ann = Requester("ann", operator=False)
+    ann = requests.Requester("ann", operator=False)
     assert door.takes_changes(ann, user_door.CHANGES - 10)
     assert not door.takes_changes(ann, 20)
     assert door.takes_changes(ann, 10)
-    assert door.takes_changes(Requester("bob", operator=False), 20)
-    assert door.takes_changes(Requester("root", operator=True), 2 * user_door.CHANGES)
+    assert door.takes_changes(requests.Requester("bob", operator=False), 20)
+    assert door.takes_changes(requests.Requester("root", operator=True), 2 * user_door.CHANGES)
     site.now_s += 20 / user_door.CHANGES_PER_S
     assert door.takes_changes(ann, 20)
 
@@ -146,7 +138,9 @@ def test_large_requests_of_a_user_that_wait_are_limited_in_bytes(site: Site) -> 
     """Read ones take ten times as much memory: 60 of a user's were 40 MB more, in every stall of a manager."""
     door = site.door(burst=1e9)
     client = site.client(door.endpoint)
-    large = encode_request(ShowJobs(tuple(Target(10**9 + number) for number in range(10_000))), 1)
+    large = requests.encode_request(
+        requests.ShowJobs(tuple(requests.Target(10**9 + number) for number in range(10_000))), 1
+    )
     turns: Turns[Asked] = Turns()
     taken, several = 0, 20
     for _ in range(several):
@@ -209,9 +203,9 @@ def test_answers_that_cannot_be_sent_become_refusals(site: Site, monkeypatch: py
     ):
         client.send_multipart(STATUS)
         (asked,) = received(door)
-        door.answer(asked, Done(result))
+        door.answer(asked, requests.Done(result))
         ticket, answer = answer_of(client)
-        assert isinstance(answer, Refused)
+        assert isinstance(answer, requests.Refused)
         assert (ticket, answer.code) == (7, "limit")
         assert text in answer.text
 
@@ -221,8 +215,8 @@ def test_a_client_that_never_reads_is_sent_a_bounded_amount(site: Site, monkeypa
     door = site.door(requests_per_s=1e9, burst=1e9)
     before_kb = resident_kb()
     raw = site.raw()
-    deaf = Asked(b"", 0, Requester("", False), ShowStatus())
-    answer = Done({"x": bytes(1_000_000)})
+    deaf = Asked(b"", 0, requests.Requester("", False), requests.ShowStatus())
+    answer = requests.Done({"x": bytes(1_000_000)})
     for _ in range(100):
         send_raw(raw, *STATUS)
         (deaf,) = received(door)
@@ -239,7 +233,7 @@ def test_a_client_that_never_reads_is_sent_a_bounded_amount(site: Site, monkeypa
     assert door._unread.bytes_of(OWN_NAME) == 0
     assert len(door._unread) == 0
     door.answer(deaf, answer)  # the client is gone
-    door.answer(deaf, Done({}))
+    door.answer(deaf, requests.Done({}))
     assert is_heard(door, site.client(door.endpoint))
 
 
@@ -297,7 +291,7 @@ def test_malformed_requests_are_refused(frames: list[bytes], path: str, text: st
     client.send_multipart(frames)
     assert received(door, milliseconds=150) == []
     told, answer = answer_of(client)
-    assert isinstance(answer, Refused)
+    assert isinstance(answer, requests.Refused)
     assert (told, answer.code, answer.path) == (ticket, "request", path)
     assert text in answer.text
     assert is_heard(door, client)
@@ -322,12 +316,12 @@ def test_a_message_of_too_many_frames_is_read_in_parts(site: Site) -> None:
 def test_a_too_large_frame_closes_the_connection(site: Site) -> None:
     door = site.door()
     large = site.client(door.endpoint)
-    large.send_multipart([STATUS[0], bytes(MAX_REQUEST_BYTES + 1)])
+    large.send_multipart([STATUS[0], bytes(requests.MAX_REQUEST_BYTES + 1)])
     assert quiet(door) == []
     assert not large.poll(0)  # it was not read
     client = site.client(door.endpoint)
     assert is_heard(door, client)
-    client.send_multipart([STATUS[0], bytes(MAX_REQUEST_BYTES)])
+    client.send_multipart([STATUS[0], bytes(requests.MAX_REQUEST_BYTES)])
     assert received(door, milliseconds=300) == []
     assert "request" in str(answer_of(client))
 
@@ -370,7 +364,9 @@ def garbage_growth_kb(site: Site, messages: int) -> int:
                     frames = [STATUS[0], draw.randbytes(draw.randrange(300))]
                 case _:
                     body = bytearray(
-                        encode_request(submit_job(draw.randrange(1, 99), 5, name="x" * draw.randrange(20)), number)[1]
+                        requests.encode_request(
+                            submit_job(draw.randrange(1, 99), 5, name="x" * draw.randrange(20)), number
+                        )[1]
                     )
                     body[draw.randrange(len(body))] = draw.randrange(256)
                     frames = [STATUS[0], bytes(body)]
@@ -385,7 +381,7 @@ def garbage_growth_kb(site: Site, messages: int) -> int:
 
     def take() -> None:
         for asked in door.receive():
-            door.answer(asked, Done({}))
+            door.answer(asked, requests.Done({}))
 
     def drain() -> None:
         while door.socket.poll(50):
@@ -423,7 +419,7 @@ def connections_growth_kb(site: Site, connections: int) -> int:
             for each in crowd[:10]:
                 send_raw(each, *STATUS)
             for asked in received(door, milliseconds=40):
-                door.answer(asked, Done({}))
+                door.answer(asked, requests.Done({}))
             for each in crowd:
                 each.close()
                 site.clients.remove(each)

@@ -16,22 +16,8 @@ from cosched_plugin.batsim.messages import read_hosts, write_hosts
 from cosched_plugin.batsim.site import SiteFile, read_site_file
 from cosched_plugin.common.errors import MachineError, UsageError
 from cosched_plugin.config import choose
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import (
-    Action,
-    ActionRefused,
-    Event,
-    JobSubmitted,
-    KillJob,
-    NodeFailed,
-    RejectJob,
-    Run,
-    StartJob,
-    SuspendJob,
-    WakeAt,
-    Welcome,
-    Woken,
-)
 from cosched_terminal.console import Log
 
 NO_FILE = SiteFile()
@@ -91,15 +77,15 @@ def test_policies_that_pair_share_hosts_or_decline(tmp_path: Path) -> None:
 
 
 def test_what_jobs_ask_of_hosts_comes_from_job_profile_or_file() -> None:
-    seen: list[Event] = []
+    seen: list[m.Event] = []
 
     class Listening:
-        def __init__(self, welcome: Welcome) -> None:
+        def __init__(self, welcome: m.Welcome) -> None:
             assert welcome.nodes[0].memory_mb == 4096
             assert welcome.nodes[1].memory_mb == 64  # the property of n9, the last by name, not by number
             assert not welcome.capabilities.limits_grow
 
-        def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+        def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
             seen.extend(events)
             return []
 
@@ -117,7 +103,7 @@ def test_what_jobs_ask_of_hosts_comes_from_job_profile_or_file() -> None:
             submitted("x!2", walltime=20.5, **own),
         )
     )
-    specs = {event.job.id: event.job for event in seen if isinstance(event, JobSubmitted)}
+    specs = {event.job.id: event.job for event in seen if isinstance(event, m.JobSubmitted)}
     one, two, other = specs.values()
     assert (one.id, one.memory_mb, one.limit_us, one.priority, one.user) == (1, 5, 20_000_000, 7, "")
     assert (two.id, two.demand, two.limit_us) == (2, (1, 2, 3), None)
@@ -143,10 +129,10 @@ class Scripted:
     """A scheduler that does what the test says."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[int, Event]] = []
-        self.next: list[list[Action]] = []
+        self.seen: list[tuple[int, m.Event]] = []
+        self.next: list[list[m.Action]] = []
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         self.seen += [(now_us, event) for event in events]
         return self.next.pop(0) if self.next else []
 
@@ -165,8 +151,8 @@ def begun(scripted: Scripted, decision_us: int = 0, **settings: Any) -> Decision
     return decisions
 
 
-def start(job_id: int, *nodes: int) -> StartJob:
-    return StartJob(job_id, tuple(Run(node, 1, 1, 1) for node in nodes), 1, None)  # type: ignore[arg-type]
+def start(job_id: int, *nodes: int) -> m.StartJob:
+    return m.StartJob(job_id, tuple(m.Run(node, 1, 1, 1) for node in nodes), 1, None)  # type: ignore[arg-type]
 
 
 def test_hosts_have_batsims_numbers_and_the_order_of_their_names(scripted: Scripted) -> None:
@@ -187,7 +173,7 @@ def test_what_the_protocol_does_not_know_means_nothing(scripted: Scripted) -> No
     told["events"][0]["origin"] = told["from"] = "batsim"
     answer = json.loads(decisions.answer(json.dumps(told).encode()))
     assert answer == {"now": 3, "events": []}
-    assert [type(event) for _, event in scripted.seen] == [JobSubmitted]
+    assert [type(event) for _, event in scripted.seen] == [m.JobSubmitted]
 
 
 def test_jobs_of_one_instant_come_by_number_and_ends_come_first(scripted: Scripted) -> None:
@@ -196,7 +182,7 @@ def test_jobs_of_one_instant_come_by_number_and_ends_come_first(scripted: Script
     decisions.answer(message(1, submitted("w0!10"), submitted("w0!2")))
     decisions.answer(message(2, submitted("w0!11"), completed("w0!2", "COMPLETED_KILLED")))
     kinds = [(type(event).__name__, getattr(event, "state", "")) for _, event in scripted.seen]
-    assert [event.job.id for _, event in scripted.seen if isinstance(event, JobSubmitted)] == [2, 10, 11]
+    assert [event.job.id for _, event in scripted.seen if isinstance(event, m.JobSubmitted)] == [2, 10, 11]
     assert kinds[2:] == [("JobEnded", "CANCELLED"), ("JobSubmitted", "")]
 
 
@@ -205,21 +191,21 @@ def test_jobs_that_can_never_fit_are_rejected(scripted: Scripted) -> None:
     reply = json.loads(decisions.answer(message(1, submitted("w0!1", res=13))))
     assert [(event["type"], event["data"]) for event in reply["events"]] == [("REJECT_JOB", {"job_id": "w0!1"})]
     assert scripted.seen == []
-    scripted.next = [[RejectJob(2, "as it pleases")]]
+    scripted.next = [[m.RejectJob(2, "as it pleases")]]
     reply = json.loads(decisions.answer(message(2, submitted("w0!2"))))
     assert [event["data"] for event in reply["events"]] == [{"job_id": "w0!2"}]
 
 
 def test_wakes_are_calls_that_lie_ahead(scripted: Scripted) -> None:
     decisions = begun(scripted)
-    scripted.next = [[WakeAt(1_000_001), WakeAt(9_000_000)]]
+    scripted.next = [[m.WakeAt(1_000_001), m.WakeAt(9_000_000)]]
     reply = json.loads(decisions.answer(message(1, submitted("w0!1"))))
     calls = [event["data"]["timestamp"] for event in reply["events"] if event["type"] == "CALL_ME_LATER"]
     assert calls == [1.001, 9.0]
     decisions.answer(message(1.001, ("REQUESTED_CALL", {})))
     decisions.answer(message(9.00003, ("REQUESTED_CALL", {})))
     decisions.answer(message(9.1, ("REQUESTED_CALL", {})))  # of nothing: two calls may have had one instant
-    assert scripted.seen[1:] == [(1_001_000, Woken(1_000_001)), (9_000_030, Woken(9_000_000))]
+    assert scripted.seen[1:] == [(1_001_000, m.Woken(1_000_001)), (9_000_030, m.Woken(9_000_000))]
 
 
 def test_machines_that_go_take_no_jobs_until_they_return(scripted: Scripted) -> None:
@@ -228,7 +214,7 @@ def test_machines_that_go_take_no_jobs_until_they_return(scripted: Scripted) -> 
     decisions.answer(message(1, gone))
     decisions.answer(message(2, gone))  # nothing new
     decisions.answer(message(3, ("NOTIFY", {"type": "power_cap", "watts": 500})))
-    assert scripted.seen == [(1_000_000, NodeFailed(node)) for node in (0, 1, 10)]
+    assert scripted.seen == [(1_000_000, m.NodeFailed(node)) for node in (0, 1, 10)]
     jobs = [BatsimJob(f"w0!{number}", 10.0 * number, 6, 300, 400) for number in range(20)]
     easy = decisions_of("easy")
     batsim = Batsim(jobs, begins(HOSTS), easy.answer)
@@ -253,13 +239,13 @@ def test_kills_and_what_batsim_cannot_do(scripted: Scripted) -> None:
     decisions = begun(scripted)
     scripted.next = [[start(1, 0)]]
     decisions.answer(message(1, submitted("w0!1")))
-    scripted.next = [[SuspendJob(1), KillJob(1)]]
+    scripted.next = [[m.SuspendJob(1), m.KillJob(1)]]
     reply = json.loads(decisions.answer(message(2, submitted("w0!2"))))
     assert [event["data"] for event in reply["events"]] == [{"job_ids": ["w0!1"]}]
-    assert [event for _, event in scripted.seen[2:]] == [ActionRefused(2, 0, "Batsim has nothing like SuspendJob")]
+    assert [event for _, event in scripted.seen[2:]] == [m.ActionRefused(2, 0, "Batsim has nothing like SuspendJob")]
     killed = ("JOB_KILLED", {"job_ids": ["w0!1"], "job_progress": {}})
     decisions.answer(message(2, completed("w0!1", "COMPLETED_KILLED"), killed))
-    scripted.next = [[SuspendJob(2)] for _ in range(200)]
+    scripted.next = [[m.SuspendJob(2)] for _ in range(200)]
     with pytest.raises(RemoteProtocolError, match="insists"):
         decisions.answer(message(3, submitted("w0!3")))
 

@@ -19,18 +19,7 @@ from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.messages import read_hosts
 from cosched_plugin.batsim.site import SiteFile
 from cosched_plugin.config import choose
-from cosched_plugin.protocol.messages import (
-    Action,
-    Belief,
-    Event,
-    JobStarted,
-    KillJob,
-    RejectJob,
-    Run,
-    StartJob,
-    WakeAt,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.books import Books
 from cosched_terminal.console import Log
 
@@ -44,16 +33,16 @@ SHARING = {"batsched-random-sharing": 60, "own-sharing": 2, "cosched-lomarc-r": 
 class Recorded:
     """The scheduler that was recorded, and a manager's books that check it."""
 
-    def __init__(self, welcome: Welcome, numbers: Mapping[str, int]) -> None:
+    def __init__(self, welcome: m.Welcome, numbers: Mapping[str, int]) -> None:
         self.books = Books(welcome)
         self.numbers = numbers
         self.reply: dict[str, Any] = {"events": []}
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         """Return the recorded decisions; AssertionError where they cannot be."""
         books = self.books
         books.ledger.now_us, books.seq = now_us, books.seq + 1
-        assert not any(isinstance(event, JobStarted) for event in events)
+        assert not any(isinstance(event, m.JobStarted) for event in events)
         books.happen(events)
         actions = []
         for kind, data in events_of(self.reply, *NOT_OURS):
@@ -61,30 +50,30 @@ class Recorded:
             assert books.act(actions[-1]) is None, actions[-1]
         return actions
 
-    def action(self, kind: str, data: dict[str, Any]) -> Action:
+    def action(self, kind: str, data: dict[str, Any]) -> m.Action:
         if kind == "CALL_ME_LATER":
-            return WakeAt(round(data["timestamp"] * SECOND_US))
+            return m.WakeAt(round(data["timestamp"] * SECOND_US))
         if kind == "KILL_JOB":
-            return KillJob(self.numbers[data["job_ids"][0]])
+            return m.KillJob(self.numbers[data["job_ids"][0]])
         number = self.numbers[data["job_id"]]
         if kind == "REJECT_JOB":
-            return RejectJob(number, "recorded")
+            return m.RejectJob(number, "recorded")
         taken: dict[int, int] = {}
         ledger = self.books.ledger
         for job in ledger.running.values():
             for node, _, mask, _ in job.runs:
                 taken[node] = taken.get(node, 0) | mask
         places = [(host, ~taken.get(host, 0)) for host in read_hosts(data, "alloc", "", len(ledger.machine.threads_of))]
-        runs = tuple(Run(host, 1, ThreadMask(free & -free), 1) for host, free in places)
+        runs = tuple(m.Run(host, 1, ThreadMask(free & -free), 1) for host, free in places)
         spec = ledger.queue[number]
-        return StartJob(number, runs, spec.estimate_us, spec.limit_us)
+        return m.StartJob(number, runs, spec.estimate_us, spec.limit_us)
 
 
 def replies(session: Sequence[Exchange], jobs: int) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the replies of a decision process that decides as was recorded, and what it has logged."""
     scheduler: list[Recorded] = []
 
-    def make(welcome: Welcome) -> Recorded:
+    def make(welcome: m.Welcome) -> Recorded:
         scheduler.append(Recorded(welcome, decisions.ids))
         return scheduler[0]
 
@@ -148,7 +137,7 @@ def test_there_are_sessions() -> None:
 def test_our_own_replies_are_as_recorded(name: str, policy: str) -> None:
     (session,) = (path for path in own_sessions() if path.name == name)
     choice = choose(policy)
-    site = SiteFile(belief=Belief("lomarc", "bulk-synchronous", ()))
+    site = SiteFile(belief=m.Belief("lomarc", "bulk-synchronous", ()))
     decisions = Decisions(choice.scheduler, features_of(choice.make()), site, 0, Log(quiet=True))
     for exchange in exchanges(session):
         assert json.loads(decisions.answer(exchange.said)) == exchange.reply

@@ -24,24 +24,7 @@ from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtoco
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    Action,
-    Belief,
-    JobEnded,
-    JobSpec,
-    JobSubmitted,
-    NodeFailed,
-    NodeReturned,
-    RejectJob,
-    Run,
-    SetNote,
-    StartJob,
-    StartTogether,
-    UnknownAction,
-    WakeAt,
-)
+from cosched_plugin.protocol import messages as m
 
 # ---------------------------------------------------------------- the welcome
 
@@ -71,11 +54,11 @@ def test_nodes_may_be_down_from_the_beginning() -> None:
 
 def test_an_unknown_belief_is_an_error() -> None:
     with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.contention"):
-        core_with(welcome=WELCOME._replace(belief=Belief("astrology", "bulk-synchronous", ())))
+        core_with(welcome=WELCOME._replace(belief=m.Belief("astrology", "bulk-synchronous", ())))
 
 
 def test_a_policy_may_place_a_job_by_plain_tuples() -> None:
-    core = core_with(START_PLAIN._replace(runs=cast("tuple[Run, ...]", ((1, 1, 3, 2),))))
+    core = core_with(START_PLAIN._replace(runs=cast("tuple[m.Run, ...]", ((1, 1, 3, 2),))))
     core.handle(NOW_US, [])
     (run,) = core.view.running[2].runs
     assert (run.first, run.count, run.mask, run.processes) == (1, 1, 3, 2)
@@ -84,10 +67,10 @@ def test_a_policy_may_place_a_job_by_plain_tuples() -> None:
 
 # ---------------------------------------------------------------- impossible decisions
 
-IMPOSSIBLE: list[tuple[Action, str]] = [
+IMPOSSIBLE: list[tuple[m.Action, str]] = [
     (START_PLAIN._replace(job_id=99), "job 99 does not wait"),
     (START_PLAIN._replace(job_id=1), "job 1 does not wait"),  # it runs
-    (StartJob(4, runs_on((1, 1, 1, 1)), 100, None), "job 4 does not wait"),  # it is held
+    (m.StartJob(4, runs_on((1, 1, 1, 1)), 100, None), "job 4 does not wait"),  # it is held
     (START_PLAIN._replace(runs=()), "0 processes placed, 2 wanted"),
     (START_PLAIN._replace(runs=runs_on((0, 1, 3, 2))), "node 0 is not free there"),
     (START_PLAIN._replace(runs=runs_on((2, 1, 3, 2))), "node 2 is not free there"),
@@ -101,23 +84,26 @@ IMPOSSIBLE: list[tuple[Action, str]] = [
     (START_PLAIN._replace(limit_us=100), "limit 100 for a job whose own is None"),
     (START_LIMITED._replace(limit_us=None), "limit None for a job whose own is 200"),
     (START_LIMITED._replace(limit_us=199), "limit 199 us is below the job's own, 200 us"),
-    (StartJob(5, runs_on((1, 1, 1, 1)), 100, None), "node 1 is not taken whole for an exclusive job"),
-    (StartTogether((START_PLAIN, START_PLAIN)), "job 2 does not wait"),
-    (StartTogether((START_PLAIN, StartJob(5, runs_on((1, 1, 3, 1)), 100, None))), "job 5: node 1 is not free there"),
-    (StartTogether((START_LIMITED, START_PLAIN._replace(estimate_us=-1))), "job 2: an estimate of -1 us"),
-    (StartTogether((START_LIMITED, StartJob(4, runs_on((1, 1, 1, 1)), 100, None))), "job 4 does not wait"),
-    (SetNote(99, "new", 1), "there is no job 99"),
-    (WakeAt(NOW_US), f"a wake must lie after now, {NOW_US}"),
-    (WakeAt(0), "a wake must lie after now"),
-    (RejectJob(1, "no"), "job 1 does not wait"),
-    (RejectJob(4, "no"), "job 4 does not wait"),
-    (UnknownAction("dance"), "a policy cannot decide a UnknownAction"),
-    (JobEnded(1, COMPLETED), "a policy cannot decide a JobEnded"),  # type: ignore[list-item]
+    (m.StartJob(5, runs_on((1, 1, 1, 1)), 100, None), "node 1 is not taken whole for an exclusive job"),
+    (m.StartTogether((START_PLAIN, START_PLAIN)), "job 2 does not wait"),
+    (
+        m.StartTogether((START_PLAIN, m.StartJob(5, runs_on((1, 1, 3, 1)), 100, None))),
+        "job 5: node 1 is not free there",
+    ),
+    (m.StartTogether((START_LIMITED, START_PLAIN._replace(estimate_us=-1))), "job 2: an estimate of -1 us"),
+    (m.StartTogether((START_LIMITED, m.StartJob(4, runs_on((1, 1, 1, 1)), 100, None))), "job 4 does not wait"),
+    (m.SetNote(99, "new", 1), "there is no job 99"),
+    (m.WakeAt(NOW_US), f"a wake must lie after now, {NOW_US}"),
+    (m.WakeAt(0), "a wake must lie after now"),
+    (m.RejectJob(1, "no"), "job 1 does not wait"),
+    (m.RejectJob(4, "no"), "job 4 does not wait"),
+    (m.UnknownAction("dance"), "a policy cannot decide a UnknownAction"),
+    (m.JobEnded(1, m.COMPLETED), "a policy cannot decide a JobEnded"),  # type: ignore[list-item]
 ]
 
 
 @pytest.mark.parametrize(("decision", "reason"), IMPOSSIBLE, ids=[reason for _, reason in IMPOSSIBLE])
-def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> None:
+def test_impossible_decisions_change_nothing(decision: m.Action, reason: str) -> None:
     core = core_with(decision)
     before = looks(core)
     with pytest.raises(PolicyError) as caught:
@@ -138,7 +124,7 @@ def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> N
     assert looks(core) == looks(good)
 
 
-def _handled(*decisions: Action) -> SchedulerCore:
+def _handled(*decisions: m.Action) -> SchedulerCore:
     core = core_with(*decisions)
     assert core.handle(NOW_US, ()) == list(decisions)
     core.check()
@@ -150,7 +136,7 @@ def _handled(*decisions: Action) -> SchedulerCore:
 
 def test_notes_are_set_replaced_and_deleted() -> None:
     core = _handled(
-        SetNote(2, "seen", None), SetNote(3, "new", (1, "a")), SetNote(None, "new", 0), SetNote(1, "new", False)
+        m.SetNote(2, "seen", None), m.SetNote(3, "new", (1, "a")), m.SetNote(None, "new", 0), m.SetNote(1, "new", False)
     )
     view = core.view
     assert (view.note(2, "seen"), view.note(3, "new"), view.note(None, "new"), view.note(1, "new")) == (
@@ -160,27 +146,27 @@ def test_notes_are_set_replaced_and_deleted() -> None:
         False,
     )
     assert view.note(None, "level") == "high"
-    core.handle(NOW_US + 1, (JobEnded(3, CANCELLED), JobEnded(1, COMPLETED)))
+    core.handle(NOW_US + 1, (m.JobEnded(3, m.CANCELLED), m.JobEnded(1, m.COMPLETED)))
     assert (view.note(3, "new"), view.note(1, "new"), view.note(None, "new")) == (None, None, 0)
     core.check()
 
 
 def test_a_note_on_a_held_job() -> None:
-    assert _handled(SetNote(4, "new", 1)).view.note(4, "new") == 1
-    assert _handled(SetNote(2, "none", None)).view.note(2, "none") is None
+    assert _handled(m.SetNote(4, "new", 1)).view.note(4, "new") == 1
+    assert _handled(m.SetNote(2, "none", None)).view.note(2, "none") is None
 
 
 # ---------------------------------------------------------------- events
 
 
 def test_submissions_queue_up() -> None:
-    job = JobSpec(9, NOW_US, 1, 10)
-    assert ids(after(JobSubmitted(job), JobSubmitted(job._replace(id=10)))) == [2, 3, 5, 9, 10]
+    job = m.JobSpec(9, NOW_US, 1, 10)
+    assert ids(after(m.JobSubmitted(job), m.JobSubmitted(job._replace(id=10)))) == [2, 3, 5, 9, 10]
 
 
 def test_a_node_that_is_announced_to_return_is_in_every_plan() -> None:
     """Its threads come back then, but for those of a job that is still to run there; shadow times by numbers say the same."""
-    core = after(NodeFailed(0, 1300), NodeFailed(1, 1500), NodeFailed(2, 1350), NodeFailed(2))
+    core = after(m.NodeFailed(0, 1300), m.NodeFailed(1, 1500), m.NodeFailed(2, 1350), m.NodeFailed(2))
     view = core.view
     plan = [(NOW_US, (0, 0)), (1300, (0, 0b001)), (1400, (0b001, 0b001)), (1500, (0b011, 0b011))]
     assert list(view.availability()) == plan
@@ -192,7 +178,7 @@ def test_a_node_that_is_announced_to_return_is_in_every_plan() -> None:
     core.check()
     restarted = SchedulerCore(Scripted(), core._state.inventory())
     assert looks(restarted) == looks(core)
-    core.handle(1500, (JobEnded(1, COMPLETED), NodeReturned(0)))
+    core.handle(1500, (m.JobEnded(1, m.COMPLETED), m.NodeReturned(0)))
     assert [at_us for at_us, _ in core.view.availability()] == [1500, 1501]  # node 1 is late
 
 
@@ -253,8 +239,8 @@ class Failing:
     def __init__(self, error: BaseException) -> None:
         self.error = error
 
-    def decide(self, view: View) -> Iterator[Action]:
-        yield SetNote(None, "new", 1)
+    def decide(self, view: View) -> Iterator[m.Action]:
+        yield m.SetNote(None, "new", 1)
         raise self.error
 
 
@@ -280,7 +266,7 @@ def policy_of(decide: Callable[..., Any]) -> Any:
             r"the policy failed: expected decide\(view\) to yield decisions, got TypeError: .* takes 0 positional",
         ),
         (
-            lambda _self, view: [StartJob(view.queue[0].id, (0,), 10, None)],  # type: ignore[arg-type]
+            lambda _self, view: [m.StartJob(view.queue[0].id, (0,), 10, None)],  # type: ignore[arg-type]
             r"impossible decision StartJob\(.*\): a field has another type than docs/reference/records\.md says: TypeError: ",
         ),
     ],
@@ -293,9 +279,9 @@ def test_answers_that_are_no_decisions(decide: Callable[..., Any], text: str) ->
 class Endless:
     """A policy that decides endlessly."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: View) -> Iterator[m.Action]:
         while True:
-            yield SetNote(None, "new", 1)
+            yield m.SetNote(None, "new", 1)
 
 
 def test_an_endless_policy_is_stopped() -> None:
@@ -306,18 +292,18 @@ def test_an_endless_policy_is_stopped() -> None:
 @pytest.mark.parametrize(
     "decision",
     [
-        SetNote(None, "new", cast(Any, object())),
-        SetNote(None, "new", 1 << 64),
-        SetNote(None, "new", float("nan")),
-        SetNote(None, "new", ("a", (1, float("inf")))),
-        SetNote(None, "new", cast(Any, [1])),
-        SetNote(None, cast(Any, 1), 1),
-        WakeAt(cast(Any, NOW_US + 1.5)),
-        WakeAt(1 << 63),
-        StartJob(2, runs_on((1, 1, 3, 2)), cast(Any, 100.0), None),
+        m.SetNote(None, "new", cast(Any, object())),
+        m.SetNote(None, "new", 1 << 64),
+        m.SetNote(None, "new", float("nan")),
+        m.SetNote(None, "new", ("a", (1, float("inf")))),
+        m.SetNote(None, "new", cast(Any, [1])),
+        m.SetNote(None, cast(Any, 1), 1),
+        m.WakeAt(cast(Any, NOW_US + 1.5)),
+        m.WakeAt(1 << 63),
+        m.StartJob(2, runs_on((1, 1, 3, 2)), cast(Any, 100.0), None),
     ],
 )
-def test_decisions_that_cannot_be_encoded_are_refused_in_one_process_too(decision: Action) -> None:
+def test_decisions_that_cannot_be_encoded_are_refused_in_one_process_too(decision: m.Action) -> None:
     core = core_with(decision)
     before = looks(core)
     with pytest.raises(PolicyError):

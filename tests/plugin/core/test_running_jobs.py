@@ -13,55 +13,33 @@ from tests.runs import run_on, runs_on
 from cosched_plugin.common.errors import PluginError, PolicyError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.ledger.running import Running
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    Action,
-    Event,
-    JobEnded,
-    JobRequeued,
-    JobSpec,
-    JobSubmitted,
-    NodeClass,
-    NodeFailed,
-    NodeReturned,
-    PendingJob,
-    ProgressMeasured,
-    ResumeJob,
-    ReviseJob,
-    RunningJob,
-    StartJob,
-    SuspendJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 # Jobs 1 and 2 share node 0, jobs 2 and 3 share node 1, job 4 is alone on node 2 and suspended.
-ONE = JobSpec(1, 0, 1, 500, 600, memory_mb=4)
-TWO = JobSpec(2, 0, 2, 500, None, demand=(1000, 0, 0))
-THREE = JobSpec(3, 0, 1, 500, None)
-FOUR = JobSpec(4, 0, 1, 500, 600)
+ONE = m.JobSpec(1, 0, 1, 500, 600, memory_mb=4)
+TWO = m.JobSpec(2, 0, 2, 500, None, demand=(1000, 0, 0))
+THREE = m.JobSpec(3, 0, 1, 500, None)
+FOUR = m.JobSpec(4, 0, 1, 500, 600)
 SHARING = WELCOME._replace(
     running=(
-        RunningJob(ONE, 900, runs_on((0, 1, 1, 1)), 700, 800, None, 1_500_000),
-        RunningJob(TWO, 800, runs_on((0, 1, 2, 1), (1, 1, 1, 1)), 900, None, None, 1_500_000),
-        RunningJob(THREE, 800, runs_on((1, 1, 2, 1)), 300, None, None, 1_200_000),
-        RunningJob(FOUR, 800, runs_on((2, 1, 1, 1)), 1000, 900, 950, 0),
+        m.RunningJob(ONE, 900, runs_on((0, 1, 1, 1)), 700, 800, None, 1_500_000),
+        m.RunningJob(TWO, 800, runs_on((0, 1, 2, 1), (1, 1, 1, 1)), 900, None, None, 1_500_000),
+        m.RunningJob(THREE, 800, runs_on((1, 1, 2, 1)), 300, None, None, 1_200_000),
+        m.RunningJob(FOUR, 800, runs_on((2, 1, 1, 1)), 1000, 900, 950, 0),
     ),
-    pending=(PendingJob(JobSpec(5, 10, 1, 100), False), PendingJob(JobSpec(6, 10, 1, 100), True)),
+    pending=(m.PendingJob(m.JobSpec(5, 10, 1, 100), False), m.PendingJob(m.JobSpec(6, 10, 1, 100), True)),
     notes=(),
 )
 
 
-def handled(*decisions: Action, at_us: int = NOW_US, welcome: Welcome = SHARING) -> SchedulerCore:
+def handled(*decisions: m.Action, at_us: int = NOW_US, welcome: m.Welcome = SHARING) -> SchedulerCore:
     core = core_with(*decisions, welcome=welcome)
     assert core.handle(at_us, ()) == list(decisions)
     core.check()
     return core
 
 
-def decide(core: SchedulerCore, at_us: int, *decisions: Action) -> None:
+def decide(core: SchedulerCore, at_us: int, *decisions: m.Action) -> None:
     """Let a core with a scripted policy make further decisions."""
     cast(Scripted, core._policy).decisions = list(decisions)
     assert core.handle(at_us, ()) == list(decisions)
@@ -81,7 +59,7 @@ def test_a_revised_job_has_another_expected_end() -> None:
     core.check()
     assert list(core.view.releases) == [(1100, 3), (1600, 1), (1700, 2), (1800, 4)]
     before = core.view.version
-    decide(core, NOW_US, ReviseJob(2, 250, None), ReviseJob(1, 750, 900), ReviseJob(4, 1200, 900))
+    decide(core, NOW_US, m.ReviseJob(2, 250, None), m.ReviseJob(1, 750, 900), m.ReviseJob(4, 1200, 900))
     view = core.view
     assert view.version > before
     assert list(view.releases) == [(1050, 2), (1100, 3), (1650, 1), (2000, 4)]
@@ -89,7 +67,7 @@ def test_a_revised_job_has_another_expected_end() -> None:
     one = view.running[1]
     assert (one.start_us, one.end_us, one.limit_us) == (900, 1650, 900)
     assert measured(core) == {1: 1_500_000, 2: 1_500_000, 3: 1_200_000}  # no job has started or ended
-    decide(core, NOW_US + 1, ReviseJob(1, 1, 900))  # an end that has passed; the limit may stay
+    decide(core, NOW_US + 1, m.ReviseJob(1, 1, 900))  # an end that has passed; the limit may stay
     assert view.running[1].end_us == 901
     assert view.expected_end(view.running[1]) == NOW_US + 2
 
@@ -103,11 +81,11 @@ def test_suspending_to_disk_needs_room_on_disk_and_on_return() -> None:
     core = core_with(welcome=SWAPPING._replace(nodes=tuple(item._replace(swap_mb=3) for item in NODES)))
     assert list(core.view.free_swap_mb) == [3, 3, 3]
     with pytest.raises(PolicyError, match="node 0 has 3 MiB of swap space free, 4 wanted"):
-        decide(core, NOW_US, SuspendJob(1, to_disk=True))
-    decide(core, NOW_US, SuspendJob(2, to_disk=True))  # without memory
-    core = handled(SuspendJob(1, to_disk=True), StartJob(5, runs_on((0, 1, 1, 1)), 100, None), welcome=SWAPPING)
+        decide(core, NOW_US, m.SuspendJob(1, to_disk=True))
+    decide(core, NOW_US, m.SuspendJob(2, to_disk=True))  # without memory
+    core = handled(m.SuspendJob(1, to_disk=True), m.StartJob(5, runs_on((0, 1, 1, 1)), 100, None), welcome=SWAPPING)
     assert not core.view.may_resume(core.view.running[1])
-    assert core.handle(NOW_US + 1, (JobEnded(5, COMPLETED),)) == []
+    assert core.handle(NOW_US + 1, (m.JobEnded(5, m.COMPLETED),)) == []
     assert core.view.may_resume(core.view.running[1])
 
 
@@ -117,55 +95,55 @@ def test_suspending_to_disk_needs_room_on_disk_and_on_return() -> None:
 @pytest.mark.parametrize(
     ("event", "left"),
     [
-        (JobEnded(1, COMPLETED), {3}),
-        (JobEnded(2, COMPLETED), set()),
-        (JobRequeued(3), {1}),
-        (JobEnded(4, CANCELLED), {1, 2, 3}),
-        (JobEnded(5, CANCELLED), {1, 2, 3}),
-        (NodeFailed(0), {1, 2, 3}),
-        (NodeReturned(0), {1, 2, 3}),
-        (JobSubmitted(JobSpec(9, 1000, 1, 1)), {1, 2, 3}),
+        (m.JobEnded(1, m.COMPLETED), {3}),
+        (m.JobEnded(2, m.COMPLETED), set()),
+        (m.JobRequeued(3), {1}),
+        (m.JobEnded(4, m.CANCELLED), {1, 2, 3}),
+        (m.JobEnded(5, m.CANCELLED), {1, 2, 3}),
+        (m.NodeFailed(0), {1, 2, 3}),
+        (m.NodeReturned(0), {1, 2, 3}),
+        (m.JobSubmitted(m.JobSpec(9, 1000, 1, 1)), {1, 2, 3}),
     ],
 )
-def test_a_measurement_is_valid_until_a_neighbour_starts_or_ends(event: Event, left: set[int]) -> None:
+def test_a_measurement_is_valid_until_a_neighbour_starts_or_ends(event: m.Event, left: set[int]) -> None:
     assert set(measured(after(event, welcome=SHARING))) == left
 
 
 def test_events_of_one_instant_count_in_their_order() -> None:
     """Ends come before measurements in a batch: these measurements already exclude the jobs that ended."""
-    core = after(JobEnded(3, COMPLETED), ProgressMeasured(2, 1_400_000), welcome=SHARING)
+    core = after(m.JobEnded(3, m.COMPLETED), m.ProgressMeasured(2, 1_400_000), welcome=SHARING)
     assert measured(core) == {1: 1_500_000, 2: 1_400_000}
 
 
 # ---------------------------------------------------------------- impossible decisions
 
-IMPOSSIBLE: list[tuple[Action, str]] = [
-    (SuspendJob(1, to_disk=True), "node 0 has 0 MiB of swap space free, 4 wanted"),
-    (SuspendJob(4, to_disk=True), "job 4 is suspended"),
-    (ReviseJob(99, 100, None), "job 99 does not run"),
-    (ReviseJob(5, 100, None), "job 5 does not run"),  # it waits
-    (ReviseJob(6, 100, None), "job 6 does not run"),  # it is held
-    (ReviseJob(2, 0, None), "an estimate of 0 us"),
-    (ReviseJob(2, -5, None), "an estimate of -5 us"),
-    (ReviseJob(2, 100, 100), "limit 100 for a job whose own is None"),
-    (ReviseJob(1, 100, None), "limit None for a job whose own is 800"),
-    (ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # the granted limit, not the user's 600
-    (ReviseJob(4, 100, 899), "limit 899 us is below the job's own, 900 us"),  # also while it is suspended
-    (ReviseJob(2, cast(Any, 100.0), None), "must be whole microseconds"),
-    (ReviseJob(1, 100, cast(Any, 900.5)), "must be whole microseconds"),
-    (SuspendJob(99), "job 99 does not run"),
-    (SuspendJob(5), "job 5 does not run"),
-    (SuspendJob(6), "job 6 does not run"),
-    (SuspendJob(4), "job 4 is suspended"),
-    (ResumeJob(99), "job 99 does not run"),
-    (ResumeJob(5), "job 5 does not run"),
-    (ResumeJob(1), "job 1 is not suspended"),
-    (cast(Any, ProgressMeasured(1, 2)), "a policy cannot decide a ProgressMeasured"),
+IMPOSSIBLE: list[tuple[m.Action, str]] = [
+    (m.SuspendJob(1, to_disk=True), "node 0 has 0 MiB of swap space free, 4 wanted"),
+    (m.SuspendJob(4, to_disk=True), "job 4 is suspended"),
+    (m.ReviseJob(99, 100, None), "job 99 does not run"),
+    (m.ReviseJob(5, 100, None), "job 5 does not run"),  # it waits
+    (m.ReviseJob(6, 100, None), "job 6 does not run"),  # it is held
+    (m.ReviseJob(2, 0, None), "an estimate of 0 us"),
+    (m.ReviseJob(2, -5, None), "an estimate of -5 us"),
+    (m.ReviseJob(2, 100, 100), "limit 100 for a job whose own is None"),
+    (m.ReviseJob(1, 100, None), "limit None for a job whose own is 800"),
+    (m.ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # the granted limit, not the user's 600
+    (m.ReviseJob(4, 100, 899), "limit 899 us is below the job's own, 900 us"),  # also while it is suspended
+    (m.ReviseJob(2, cast(Any, 100.0), None), "must be whole microseconds"),
+    (m.ReviseJob(1, 100, cast(Any, 900.5)), "must be whole microseconds"),
+    (m.SuspendJob(99), "job 99 does not run"),
+    (m.SuspendJob(5), "job 5 does not run"),
+    (m.SuspendJob(6), "job 6 does not run"),
+    (m.SuspendJob(4), "job 4 is suspended"),
+    (m.ResumeJob(99), "job 99 does not run"),
+    (m.ResumeJob(5), "job 5 does not run"),
+    (m.ResumeJob(1), "job 1 is not suspended"),
+    (cast(Any, m.ProgressMeasured(1, 2)), "a policy cannot decide a ProgressMeasured"),
 ]
 
 
 @pytest.mark.parametrize(("decision", "reason"), IMPOSSIBLE, ids=[reason for _, reason in IMPOSSIBLE])
-def test_impossible_decisions_change_nothing(decision: Action, reason: str) -> None:
+def test_impossible_decisions_change_nothing(decision: m.Action, reason: str) -> None:
     core = core_with(decision, welcome=SHARING)
     before = looks(core)
     with pytest.raises(PolicyError) as caught:
@@ -192,9 +170,9 @@ def test_check_finds_an_unknown_measurement() -> None:
 class Books:
     """The expected state after each event and decision, as plain facts from which a welcome can be made at any time."""
 
-    nodes: tuple[NodeClass, ...]
-    running: dict[int, RunningJob] = field(default_factory=dict)
-    pending: dict[int, JobSpec] = field(default_factory=dict)
+    nodes: tuple[m.NodeClass, ...]
+    running: dict[int, m.RunningJob] = field(default_factory=dict)
+    pending: dict[int, m.JobSpec] = field(default_factory=dict)
     down: set[int] = field(default_factory=set)
     now_us: int = 0
     resume_us: int = 0
@@ -207,10 +185,10 @@ class Books:
         for other in [other for other in self.running if self.nodes_of(other) & where]:
             self.running[other] = self.running[other]._replace(measured_ppm=0)
 
-    def welcome(self) -> Welcome:
-        pending = tuple(PendingJob(job, False) for job in self.pending.values())
-        return Welcome(
-            PROTOCOL_VERSION, FEATURES, 1, self.now_us, self.nodes, tuple(sorted(self.down)), WELCOME.belief,
+    def welcome(self) -> m.Welcome:
+        pending = tuple(m.PendingJob(job, False) for job in self.pending.values())
+        return m.Welcome(
+            m.PROTOCOL_VERSION, m.FEATURES, 1, self.now_us, self.nodes, tuple(sorted(self.down)), WELCOME.belief,
             tuple(job for _, job in sorted(self.running.items())), pending, (), (), self.resume_us,
         )  # fmt: skip
 
@@ -234,36 +212,36 @@ class Books:
         kinds = ["submit", "start", "start", "start", "end", "requeue", "fail", "return"]
         kind = random.choice([*kinds, *["measure"] * 4, *["suspend", "resume"] * 2, "revise"])
         job_id = random.choice(sorted(self.running)) if self.running else 0
-        decisions: list[Action] = []
-        events: list[Event] = []
+        decisions: list[m.Action] = []
+        events: list[m.Event] = []
         match kind:
             case "submit":
                 number = 1 + max([*self.running, *self.pending], default=0)
                 memory_mb = random.choice((0, 0, 8))
-                job = JobSpec(
+                job = m.JobSpec(
                     number, self.now_us, random.randint(1, 3), 50, random.choice((None, 80)), memory_mb=memory_mb
                 )
                 self.pending[number] = job
-                events.append(JobSubmitted(job))
+                events.append(m.JobSubmitted(job))
             case "start" if self.pending:
                 job = self.pending[random.choice(sorted(self.pending))]
                 runs = [run_on(node, 1, 1 << thread, 1) for node, thread in self.room(random)[: job.processes]]
                 if len(runs) == job.processes and len({run.first for run in runs}) == len(runs):
                     del self.pending[job.id]
-                    self.running[job.id] = RunningJob(job, self.now_us, tuple(sorted(runs)), 60, job.limit_us)
+                    self.running[job.id] = m.RunningJob(job, self.now_us, tuple(sorted(runs)), 60, job.limit_us)
                     self.disturb(job.id)
-                    decisions.append(StartJob(job.id, tuple(sorted(runs)), 60, job.limit_us))
+                    decisions.append(m.StartJob(job.id, tuple(sorted(runs)), 60, job.limit_us))
             case "end" | "requeue" if job_id:
                 if not self.running[job_id].on_disk:
                     self.disturb(job_id)
                 gone = self.running.pop(job_id)
                 if kind == "requeue":
                     self.pending = dict(sorted((self.pending | {job_id: gone.spec}).items()))
-                events.append(JobEnded(job_id, COMPLETED) if kind == "end" else JobRequeued(job_id))
+                events.append(m.JobEnded(job_id, m.COMPLETED) if kind == "end" else m.JobRequeued(job_id))
             case "measure" if job_id and self.running[job_id].suspended_us is None:
                 ppm = random.randint(1, 3_000_000)
                 self.running[job_id] = self.running[job_id]._replace(measured_ppm=ppm)
-                events.append(ProgressMeasured(job_id, ppm))
+                events.append(m.ProgressMeasured(job_id, ppm))
             case "suspend" if job_id and self.running[job_id].suspended_us is None:
                 job = self.running[job_id].spec
                 to_disk = random.random() < 0.6 and all(
@@ -271,7 +249,7 @@ class Books:
                 )
                 self.running[job_id] = self.running[job_id]._replace(suspended_us=self.now_us, on_disk=to_disk)
                 self.disturb(job_id)
-                decisions.append(SuspendJob(job_id, to_disk))
+                decisions.append(m.SuspendJob(job_id, to_disk))
             case "resume" if (
                 job_id
                 and (since_us := self.running[job_id].suspended_us) is not None
@@ -283,18 +261,18 @@ class Books:
                 self.wait(job_id, max(self.now_us, self.running[job_id].ready_us) - waited_us)
                 self.running[job_id] = self.running[job_id]._replace(suspended_us=None, on_disk=False)
                 self.disturb(job_id)
-                decisions.append(ResumeJob(job_id))
+                decisions.append(m.ResumeJob(job_id))
             case "revise" if job_id:
                 limit_us = self.running[job_id].limit_us
-                revision = ReviseJob(job_id, random.randint(1, 99), None if limit_us is None else limit_us + 3)
+                revision = m.ReviseJob(job_id, random.randint(1, 99), None if limit_us is None else limit_us + 3)
                 self.running[job_id] = self.running[job_id]._replace(estimate_us=revision[1], limit_us=revision[2])
                 decisions.append(revision)
             case "fail" if not self.down:
                 self.down.add(1)
-                events.append(NodeFailed(1))
+                events.append(m.NodeFailed(1))
             case "return" if self.down:
                 self.down.discard(1)
-                events.append(NodeReturned(1))
+                events.append(m.NodeReturned(1))
         cast(Scripted, core._policy).decisions = list(decisions)
         assert core.handle(self.now_us, events) == decisions
 
@@ -349,5 +327,5 @@ def test_a_core_made_from_a_welcome_equals_the_live_core(resume_us: int) -> None
     assert seen == expected | ({"on its way back"} if resume_us else set())
 
 
-def told_of(end_us: int, job: RunningJob | Running) -> tuple[object, ...]:
+def told_of(end_us: int, job: m.RunningJob | Running) -> tuple[object, ...]:
     return end_us, job.limit_us, job.suspended_us, job.measured_ppm, job.idle_us, job.on_disk, job.ready_us

@@ -16,64 +16,42 @@ from cosched_plugin.api import Rotation, View
 from cosched_plugin.common.errors import PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.protocol.messages import (
-    COMPLETED,
-    Action,
-    ActionRefused,
-    Belief,
-    ChangeSlot,
-    Event,
-    JobEnded,
-    JobSpec,
-    NodeClass,
-    PendingJob,
-    QuantumEnded,
-    ResumeJob,
-    ReviseJob,
-    RunningJob,
-    SetRotation,
-    SlotState,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    Turn,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
-NODES = (NodeClass(4, 1, 1, 1, 16, 0, 0, 0, swap_mb=16),)
+NODES = (m.NodeClass(4, 1, 1, 1, 16, 0, 0, 0, swap_mb=16),)
 QUANTUM_US = 1_000
 
 
-def job(number: int, processes: int = 4, *, memory_mb: int = 1, unpaired: bool = False) -> JobSpec:
-    return JobSpec(number, number, processes, 100, None, memory_mb=memory_mb, unpaired=unpaired)
+def job(number: int, processes: int = 4, *, memory_mb: int = 1, unpaired: bool = False) -> m.JobSpec:
+    return m.JobSpec(number, number, processes, 100, None, memory_mb=memory_mb, unpaired=unpaired)
 
 
 # Jobs 1 to 4 run, in slots 0, 0, 1 and 2; jobs 5 to 8 are pending.
 SITE = WELCOME._replace(
     nodes=NODES,
-    belief=Belief("none", "bulk-synchronous", ()),
+    belief=m.Belief("none", "bulk-synchronous", ()),
     running=(
-        RunningJob(job(1, 2), 900, runs_on((0, 2, 1, 1)), 500, None),
-        RunningJob(job(2, 1), 900, runs_on((2, 1, 1, 1)), 400, None, quanta=1, shares=(30_000,)),
-        RunningJob(job(3, 3), 900, runs_on((0, 3, 1, 1)), 300, None, slot=1, quanta=6, shares=(4, 3, 2, 1)),
-        RunningJob(job(4, 1, unpaired=True), 900, runs_on((3, 1, 1, 1)), 200, None, slot=2),
+        m.RunningJob(job(1, 2), 900, runs_on((0, 2, 1, 1)), 500, None),
+        m.RunningJob(job(2, 1), 900, runs_on((2, 1, 1, 1)), 400, None, quanta=1, shares=(30_000,)),
+        m.RunningJob(job(3, 3), 900, runs_on((0, 3, 1, 1)), 300, None, slot=1, quanta=6, shares=(4, 3, 2, 1)),
+        m.RunningJob(job(4, 1, unpaired=True), 900, runs_on((3, 1, 1, 1)), 200, None, slot=2),
     ),
-    pending=tuple(PendingJob(each, held=False) for each in (job(5), job(6, 1), job(7, 1), job(8, 1, unpaired=True))),
+    pending=tuple(m.PendingJob(each, held=False) for each in (job(5), job(6, 1), job(7, 1), job(8, 1, unpaired=True))),
     notes=(),
-    slots=SlotState(QUANTUM_US, 11, (Turn((1,), 2), Turn((0,), 1, (4,))), 1),
+    slots=m.SlotState(QUANTUM_US, 11, (m.Turn((1,), 2), m.Turn((0,), 1, (4,))), 1),
 )
 WITHOUT = SITE._replace(slots=None, running=SITE.running[:2])
 
 
-def start(number: int, node: int = 0, slot: int = 0) -> StartJob:
-    return StartJob(number, runs_on((node, 1, 1, 1)), 100, None, slot)
+def start(number: int, node: int = 0, slot: int = 0) -> m.StartJob:
+    return m.StartJob(number, runs_on((node, 1, 1, 1)), 100, None, slot)
 
 
-def rotation(*turns: Turn, quantum: int = 12) -> SetRotation:
-    return SetRotation(quantum, turns)
+def rotation(*turns: m.Turn, quantum: int = 12) -> m.SetRotation:
+    return m.SetRotation(quantum, turns)
 
 
-def site(*decisions: Action, welcome: Welcome = SITE) -> SchedulerCore:
+def site(*decisions: m.Action, welcome: m.Welcome = SITE) -> SchedulerCore:
     """Return a core that has decided this."""
     core = core_with(*decisions, welcome=welcome)
     assert core.handle(NOW_US, ()) == list(decisions)
@@ -128,21 +106,21 @@ def test_a_machine_without_slots_has_slot_0() -> None:
     "decision",
     [
         start(6, 3, 1),
-        StartTogether((start(6, 3, 1),)),
-        SetRotation(1, ()),
-        SetRotation(1, (Turn((0,)),)),
-        ChangeSlot(1, 1),
-        ChangeSlot(1, 0),
+        m.StartTogether((start(6, 3, 1),)),
+        m.SetRotation(1, ()),
+        m.SetRotation(1, (m.Turn((0,)),)),
+        m.ChangeSlot(1, 1),
+        m.ChangeSlot(1, 0),
     ],
 )
-def test_a_machine_without_slots_refuses_what_needs_them(decision: Action) -> None:
+def test_a_machine_without_slots_refuses_what_needs_them(decision: m.Action) -> None:
     with pytest.raises(PolicyError, match="this machine has no slots"):
         core_with(decision, welcome=WITHOUT).handle(NOW_US, ())
 
 
 def test_a_machine_without_slots_has_no_quanta_and_no_jobs_in_slots() -> None:
     with pytest.raises(RemoteProtocolError, match=r"cannot have happened.*no slots"):
-        site(welcome=WITHOUT).handle(NOW_US, (QuantumEnded(1, 0),))
+        site(welcome=WITHOUT).handle(NOW_US, (m.QuantumEnded(1, 0),))
     with pytest.raises(RemoteProtocolError, match=r"contradicts itself.*slot 1: this machine has no slots"):
         site(welcome=SITE._replace(slots=None))
 
@@ -151,12 +129,12 @@ def test_a_machine_without_slots_has_no_quanta_and_no_jobs_in_slots() -> None:
 
 
 def test_jobs_of_several_slots_start_together() -> None:
-    core = site(StartTogether((start(6, 3, 1), start(7, 3, 5), start(8, 0, 2))))
+    core = site(m.StartTogether((start(6, 3, 1), start(7, 3, 5), start(8, 0, 2))))
     assert [core.view.running[number].slot for number in (6, 7, 8)] == [1, 5, 2]
 
 
 def test_refused_starts_leave_no_slot_behind() -> None:
-    for decision in (StartTogether((start(6, 3, 4), start(7, 3, 4))), start(6, 99, 4), start(6, 3, 0)):
+    for decision in (m.StartTogether((start(6, 3, 4), start(7, 3, 4))), start(6, 99, 4), start(6, 3, 0)):
         core = SchedulerCore(Scripted([decision]), SITE)
         with pytest.raises(PolicyError, match=r"not free there|outside|must not run beside"):
             core.handle(NOW_US, ())
@@ -165,7 +143,7 @@ def test_refused_starts_leave_no_slot_behind() -> None:
         assert sorted(core._state.pools._above) == [1, 2]
 
 
-WRONG: list[tuple[Action, str]] = [
+WRONG: list[tuple[m.Action, str]] = [
     (start(6, 0, 0), "node 0 is not free there"),
     (start(6, 0, 1), "node 0 is not free there"),
     (start(6, 0, -1), "slot -1: expected a number from 0 to 65535"),
@@ -174,28 +152,28 @@ WRONG: list[tuple[Action, str]] = [
     (start(6, 3, cast(int, "1")), "slot '1': expected a number"),
     (start(8, 3, 1)._replace(estimate_us=0), "an estimate of 0 us"),
     (start(6, 3, 0), "job 4 must not run beside job 6"),  # job 4 is the guest of that turn
-    (StartTogether((start(6, 3, 1), start(6, 0, 5))), "job 6 does not wait"),
-    (StartTogether((start(6, 3, 0),)), "job 6: job 4 must not run beside job 6"),
-    (ChangeSlot(9, 1), "job 9 does not run"),
-    (ChangeSlot(5, 1), "job 5 does not run"),
-    (ChangeSlot(3, 1), "it is in slot 1 already"),
-    (ChangeSlot(3, 0), "node 0 is not free there"),
-    (ChangeSlot(3, 70_000), "slot 70000: expected a number from 0 to 65535"),
-    (ChangeSlot(3, cast(int, None)), "slot None: expected a number"),
-    (rotation(Turn((0,)), quantum=11), "a rotation from quantum 11 on, which has ended: the next one is 12"),
-    (rotation(Turn((0,)), quantum=13), "a rotation from quantum 13 on: the next one is 12"),
-    (rotation(Turn((0,)), quantum=cast(int, 12.0)), "a rotation from quantum 12.0 on: the next one is 12"),
-    (rotation(Turn((3,))), "slot 3 has no job"),
-    (rotation(Turn((0,)), Turn((0, 1))), "two turns begin with slot 0"),
-    (rotation(Turn((0,), 0)), "a turn of 0 quanta"),
-    (rotation(Turn((0,), 1, (5,))), "job 5 does not run"),
-    (SetRotation(12, cast("tuple[Turn, ...]", 5)), "a field has another type"),
-    (SetRotation(12, cast("tuple[Turn, ...]", (((0,), 1, ()),))), "a field has another type"),
+    (m.StartTogether((start(6, 3, 1), start(6, 0, 5))), "job 6 does not wait"),
+    (m.StartTogether((start(6, 3, 0),)), "job 6: job 4 must not run beside job 6"),
+    (m.ChangeSlot(9, 1), "job 9 does not run"),
+    (m.ChangeSlot(5, 1), "job 5 does not run"),
+    (m.ChangeSlot(3, 1), "it is in slot 1 already"),
+    (m.ChangeSlot(3, 0), "node 0 is not free there"),
+    (m.ChangeSlot(3, 70_000), "slot 70000: expected a number from 0 to 65535"),
+    (m.ChangeSlot(3, cast(int, None)), "slot None: expected a number"),
+    (rotation(m.Turn((0,)), quantum=11), "a rotation from quantum 11 on, which has ended: the next one is 12"),
+    (rotation(m.Turn((0,)), quantum=13), "a rotation from quantum 13 on: the next one is 12"),
+    (rotation(m.Turn((0,)), quantum=cast(int, 12.0)), "a rotation from quantum 12.0 on: the next one is 12"),
+    (rotation(m.Turn((3,))), "slot 3 has no job"),
+    (rotation(m.Turn((0,)), m.Turn((0, 1))), "two turns begin with slot 0"),
+    (rotation(m.Turn((0,), 0)), "a turn of 0 quanta"),
+    (rotation(m.Turn((0,), 1, (5,))), "job 5 does not run"),
+    (m.SetRotation(12, cast("tuple[m.Turn, ...]", 5)), "a field has another type"),
+    (m.SetRotation(12, cast("tuple[m.Turn, ...]", (((0,), 1, ()),))), "a field has another type"),
 ]
 
 
 @pytest.mark.parametrize(("decision", "reason"), WRONG)
-def test_impossible_decisions_about_slots(decision: Action, reason: str) -> None:
+def test_impossible_decisions_about_slots(decision: m.Action, reason: str) -> None:
     core = core_with(decision, welcome=SITE)
     with pytest.raises(PolicyError, match=reason.replace("[", r"\[")):
         core.handle(NOW_US, ())
@@ -203,24 +181,24 @@ def test_impossible_decisions_about_slots(decision: Action, reason: str) -> None
 
 
 def test_an_unpaired_job_is_alone_on_its_nodes() -> None:
-    together = rotation(Turn((0, 2)), Turn((1, 2)))
+    together = rotation(m.Turn((0, 2)), m.Turn((1, 2)))
     assert site(together).view.rotation.turns == together.turns  # node 3 has no other job
     for decisions in (
         (together, start(6, 3, 0)),
         (together, start(6, 3, 1)),
         (together, start(8, 0, 2)),
-        (together, StartTogether((start(6, 3, 7), start(8, 0, 2)))),
+        (together, m.StartTogether((start(6, 3, 7), start(8, 0, 2)))),
         (start(6, 3, 1), together),
-        (rotation(Turn((2, 1))), start(6, 3, 5), ChangeSlot(6, 1)),
+        (rotation(m.Turn((2, 1))), start(6, 3, 5), m.ChangeSlot(6, 1)),
     ):
         with pytest.raises(PolicyError, match=r"job \d must not run beside job \d"):
             core_with(*decisions, welcome=SITE).handle(NOW_US, ())
-    pairs = StartTogether((start(6, 3, 5), start(8, 3, 6)))
+    pairs = m.StartTogether((start(6, 3, 5), start(8, 3, 6)))
     site(rotation(), pairs)  # without a rotation, and where no turn names both, they may
-    fives = SITE._replace(running=(*SITE.running, RunningJob(job(9, 1), 900, runs_on((0, 1, 1, 1)), 9, None, slot=5)))
+    fives = SITE._replace(running=(*SITE.running, m.RunningJob(job(9, 1), 900, runs_on((0, 1, 1, 1)), 9, None, slot=5)))
     with pytest.raises(PolicyError, match="job 8: job 8 must not run beside job 6"):
         core_with(
-            rotation(Turn((5, 2))), StartTogether((start(6, 1, 5), start(8, 1, 2))), welcome=fives
+            rotation(m.Turn((5, 2))), m.StartTogether((start(6, 1, 5), start(8, 1, 2))), welcome=fives
         ).handle(NOW_US, ())  # fmt: skip
 
 
@@ -231,9 +209,9 @@ def test_rotations_and_changes_of_slot_are_traced() -> None:
             return super().decide(view)
 
     records: list[dict[str, Any]] = []
-    decisions: list[Action] = [
-        ChangeSlot(3, 4),
-        rotation(Turn((4, 0), 2, (4,)), Turn((0,))),
+    decisions: list[m.Action] = [
+        m.ChangeSlot(3, 4),
+        rotation(m.Turn((4, 0), 2, (4,)), m.Turn((0,))),
         start(6, 0, 1),
         start(7, 3, 7),
     ]
@@ -254,11 +232,11 @@ def test_rotations_and_changes_of_slot_are_traced() -> None:
 
 def test_the_end_of_a_quantum_moves_the_rotation_and_keeps_shares() -> None:
     core = site()
-    ended = QuantumEnded(12, 1, 0, ((3, 970_000), (77, 1), (4, 0)))
+    ended = m.QuantumEnded(12, 1, 0, ((3, 970_000), (77, 1), (4, 0)))
     assert core.handle(NOW_US, (ended,)) == []
     core.check()
     view = core.view
-    assert (view.quantum, view.rotation) == (12, Rotation((Turn((0,), 1, (4,)), Turn((1,), 2))))
+    assert (view.quantum, view.rotation) == (12, Rotation((m.Turn((0,), 1, (4,)), m.Turn((1,), 2))))
     assert (view.running[3].quanta, view.running[3].shares) == (7, (970_000, 4, 3, 2))
     assert (view.running[4].quanta, view.running[4].shares) == (1, (0,))
     assert (view.running[2].quanta, view.running[2].shares) == (1, (30_000,))
@@ -272,7 +250,12 @@ def test_a_policy_sees_the_end_of_a_quantum_once() -> None:
 
     passes: list[tuple[int, bool]] = []
     core = SchedulerCore(Watching(), SITE)
-    for events in ((), (QuantumEnded(12, 1),), (JobEnded(1, COMPLETED),), (QuantumEnded(14, 0), QuantumEnded(15, 1))):
+    for events in (
+        (),
+        (m.QuantumEnded(12, 1),),
+        (m.JobEnded(1, m.COMPLETED),),
+        (m.QuantumEnded(14, 0), m.QuantumEnded(15, 1)),
+    ):
         core.handle(NOW_US, events)
         assert not core.view.quantum_ended
     assert passes == [(11, False), (12, True), (12, False), (15, True)]
@@ -280,18 +263,18 @@ def test_a_policy_sees_the_end_of_a_quantum_once() -> None:
 
 def test_quanta_do_not_run_backwards() -> None:
     with pytest.raises(RemoteProtocolError, match="quantum 11 ends after quantum 11"):
-        site().handle(NOW_US, (QuantumEnded(11, 0),))
+        site().handle(NOW_US, (m.QuantumEnded(11, 0),))
 
 
 # ---------------------------------------------------------------- taking back what the manager refuses
 
 
-def outcome(decided: list[Action], refused: set[int], *events: Event) -> SchedulerCore:
+def outcome(decided: list[m.Action], refused: set[int], *events: m.Event) -> SchedulerCore:
     """Return a core that has decided this, has been told of refusals, and of what has happened since."""
     core = SchedulerCore(Scripted(decided), SITE)
     assert core.handle(NOW_US, ()) == decided
     refusals = [
-        ActionRefused(8, number, "stale: no", (action.job_id,) if isinstance(action, StartJob) else ())
+        m.ActionRefused(8, number, "stale: no", (action.job_id,) if isinstance(action, m.StartJob) else ())
         for number, action in enumerate(decided)
         if number in refused
     ]
@@ -300,24 +283,24 @@ def outcome(decided: list[Action], refused: set[int], *events: Event) -> Schedul
     return core
 
 
-FIRST, SECOND, THIRD = rotation(Turn((0,))), rotation(Turn((0, 1)), Turn((1,))), rotation(Turn((2,)))
+FIRST, SECOND, THIRD = rotation(m.Turn((0,))), rotation(m.Turn((0, 1)), m.Turn((1,))), rotation(m.Turn((2,)))
 
 
-DECISIONS: list[Callable[[Random], Action]] = [
-    lambda random: ChangeSlot(random.choice((1, 2, 3, 4)), random.randrange(5)),
+DECISIONS: list[Callable[[Random], m.Action]] = [
+    lambda random: m.ChangeSlot(random.choice((1, 2, 3, 4)), random.randrange(5)),
     lambda random: start(random.choice((6, 7, 8)), random.randrange(4), random.randrange(5)),
     lambda random: start(random.choice((6, 7, 8)), random.randrange(4), random.randrange(5)),
-    lambda random: SuspendJob(random.choice((1, 2, 3, 4)), to_disk=random.random() < 0.7),
-    lambda random: ResumeJob(random.choice((1, 2, 3, 4))),
-    lambda random: ReviseJob(random.choice((1, 2, 3, 4)), random.randint(500, 600), None),
-    lambda random: rotation(*[Turn((slot,)) for slot in random.sample(range(3), random.randint(0, 3))]),
-    lambda random: rotation(Turn(tuple(random.sample(range(5), 2)), 2), Turn((0,), 1, (3,))),
+    lambda random: m.SuspendJob(random.choice((1, 2, 3, 4)), to_disk=random.random() < 0.7),
+    lambda random: m.ResumeJob(random.choice((1, 2, 3, 4))),
+    lambda random: m.ReviseJob(random.choice((1, 2, 3, 4)), random.randint(500, 600), None),
+    lambda random: rotation(*[m.Turn((slot,)) for slot in random.sample(range(3), random.randint(0, 3))]),
+    lambda random: rotation(m.Turn(tuple(random.sample(range(5), 2)), 2), m.Turn((0,), 1, (3,))),
 ]
 
 
-def possible(random: Random, most: int) -> list[Action]:
+def possible(random: Random, most: int) -> list[m.Action]:
     """Return up to ``most`` decisions, each possible after those before it."""
-    decided: list[Action] = []
+    decided: list[m.Action] = []
     for _ in range(3 * most):
         trial = random.choice(DECISIONS)(random)
         if len(decided) < most:
@@ -343,11 +326,11 @@ def test_refused_decisions_are_taken_back_in_any_combination(seed: int) -> None:
     assert seen(outcome(decided, refused)) == seen(expected)
 
 
-def told(core: SchedulerCore, *, quantum: int) -> Welcome:
+def told(core: SchedulerCore, *, quantum: int) -> m.Welcome:
     """Return the welcome of a manager that knows what this core knows."""
     view = core.view
     running = tuple(
-        RunningJob(
+        m.RunningJob(
             each.job,
             each.start_us,
             each.runs,
@@ -364,8 +347,8 @@ def told(core: SchedulerCore, *, quantum: int) -> Welcome:
         )
         for _, each in sorted(view.running.items())
     )
-    pending = tuple(PendingJob(each, held=False) for each in view.queue)
-    slots = SlotState(QUANTUM_US, quantum, *view.rotation)
+    pending = tuple(m.PendingJob(each, held=False) for each in view.queue)
+    slots = m.SlotState(QUANTUM_US, quantum, *view.rotation)
     return SITE._replace(now_us=NOW_US, running=running, pending=pending, slots=slots)
 
 
@@ -378,10 +361,10 @@ def test_a_core_from_a_welcome_equals_the_one_that_lived(seed: int) -> None:
         quantum += random.choice((1, 1, 2))
         jobs = random.sample(range(1, 9), 3)
         shares = tuple((number, random.randint(0, 1_000_000)) for number in jobs if number in core.view.running)
-        events: list[Event] = []
+        events: list[m.Event] = []
         if random.random() < 0.3 and core.view.running:
-            events.append(JobEnded(random.choice(sorted(core.view.running)), COMPLETED))
-        core.handle(NOW_US, (*events, QuantumEnded(quantum, random.randrange(4), random.choice((0, 0, 1)), shares)))
+            events.append(m.JobEnded(random.choice(sorted(core.view.running)), m.COMPLETED))
+        core.handle(NOW_US, (*events, m.QuantumEnded(quantum, random.randrange(4), random.choice((0, 0, 1)), shares)))
         core.check()
     again = SchedulerCore(Scripted(), told(core, quantum=quantum))
     again.check()

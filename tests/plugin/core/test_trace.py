@@ -10,17 +10,7 @@ from tests.plugin.core.parts import NOW_US, START_LIMITED, START_PLAIN, WELCOME
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.protocol.messages import (
-    Action,
-    RejectJob,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    StartTogether,
-    SuspendJob,
-    WakeAt,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 
 class Explain(NamedTuple):
@@ -39,10 +29,10 @@ Said = Explain | Tell
 class Explaining:
     """A policy that follows a list of explanations and decisions, one list for each batch."""
 
-    def __init__(self, *passes: Sequence[Said | Action]) -> None:
+    def __init__(self, *passes: Sequence[Said | m.Action]) -> None:
         self.passes = list(passes)
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: View) -> Iterator[m.Action]:
         for item in self.passes.pop(0) if self.passes else ():
             match item:
                 case Explain():
@@ -53,7 +43,7 @@ class Explaining:
                     yield item
 
 
-def traced(*passes: Sequence[Said | Action], welcome: Welcome = WELCOME) -> list[dict[str, Any]]:
+def traced(*passes: Sequence[Said | m.Action], welcome: m.Welcome = WELCOME) -> list[dict[str, Any]]:
     """Return the trace of these passes, and check that a core without a trace decides the same."""
     records: list[dict[str, Any]] = []
     core = SchedulerCore(Explaining(*passes), welcome, records.append)
@@ -77,16 +67,18 @@ PLAIN_START = {
 
 
 def test_jobs_that_start_together_name_each_other() -> None:
-    first, second = traced([Explain(3, {"slowdown": 1.5}), StartTogether((START_PLAIN, START_LIMITED))])
+    first, second = traced([Explain(3, {"slowdown": 1.5}), m.StartTogether((START_PLAIN, START_LIMITED))])
     assert first == PLAIN_START | {"together": [3]}
     assert (second["job"], second["together"], second["slowdown"]) == (3, [2], 1.5)
     assert (second["estimate_us"], second["expected_us"], second["runs"]) == (100, 150, [[2, 1, 1, 1]])
-    (alone,) = traced([StartTogether((START_PLAIN,))])
+    (alone,) = traced([m.StartTogether((START_PLAIN,))])
     assert "together" not in alone
 
 
 def test_suspensions_and_resumptions_are_recorded() -> None:
-    records = traced([Explain(1, {"measured_slowdown": 1.8}), SuspendJob(1)], [Explain(1, {"left": 3}), ResumeJob(1)])
+    records = traced(
+        [Explain(1, {"measured_slowdown": 1.8}), m.SuspendJob(1)], [Explain(1, {"left": 3}), m.ResumeJob(1)]
+    )
     assert records == [
         {"at_us": NOW_US, "kind": "suspend", "job": 1, "measured_slowdown": 1.8},
         {"at_us": NOW_US + 1, "kind": "resume", "job": 1, "left": 3},
@@ -94,11 +86,11 @@ def test_suspensions_and_resumptions_are_recorded() -> None:
 
 
 def test_other_decisions_are_not_recorded() -> None:
-    assert traced([SetNote(1, "a", 1), WakeAt(9000), ReviseJob(1, 600, None)]) == []
+    assert traced([m.SetNote(1, "a", 1), m.WakeAt(9000), m.ReviseJob(1, 600, None)]) == []
 
 
 def test_a_rejection_is_recorded_with_its_reason() -> None:
-    assert traced([Explain(5, {"reason": "order", "free": 4}), RejectJob(5, "no licence")]) == [
+    assert traced([Explain(5, {"reason": "order", "free": 4}), m.RejectJob(5, "no licence")]) == [
         {"at_us": NOW_US, "kind": "reject", "job": 5, "reason": "no licence"}
     ]
 

@@ -14,19 +14,7 @@ from cosched_plugin.common.threads import Layers
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.protocol.messages import (
-    COMPLETED,
-    Event,
-    JobEnded,
-    JobSpec,
-    NodeClass,
-    NodeFailed,
-    NodeReturned,
-    PendingJob,
-    RunningJob,
-    StartJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 NOW_US = 1000
 
@@ -41,10 +29,10 @@ class Node(NamedTuple):
     ends: tuple[int, ...]  # expected ends of the jobs there, none before the next microsecond
 
 
-def random_welcome(random: Random) -> Welcome:
+def random_welcome(random: Random) -> m.Welcome:
     """Draw nodes of one or two kinds, some of them down, with jobs on single threads, on several, and on whole nodes."""
     classes = tuple(
-        NodeClass(random.randint(1, 3), random.randint(1, 2), random.randint(1, 2), random.randint(1, 3), 8, 0, 0, 0)
+        m.NodeClass(random.randint(1, 3), random.randint(1, 2), random.randint(1, 2), random.randint(1, 3), 8, 0, 0, 0)
         for _ in range(random.choice((1, 1, 2)))
     )
     width = [item.threads for item in classes for _ in range(item.nodes)]
@@ -63,11 +51,11 @@ def random_welcome(random: Random) -> Welcome:
             free[node] -= set(taken)
             runs.append(run_on(node, 1, sum(1 << thread for thread in taken), len(taken)))
         if runs:
-            job = JobSpec(number, 0, sum(run.processes for run in runs), 100, exclusive=exclusive)
+            job = m.JobSpec(number, 0, sum(run.processes for run in runs), 100, exclusive=exclusive)
             estimate_us = random.choice((100, 400, 401, 500, 900))  # from 600 on: some ends have passed
-            running.append(RunningJob(job, 600, tuple(runs), estimate_us, None))
+            running.append(m.RunningJob(job, 600, tuple(runs), estimate_us, None))
     down = tuple(sorted(random.sample(range(len(width)), random.choice((0, 0, 1)))))
-    waiting = PendingJob(JobSpec(99, 0, 1, 10), False)
+    waiting = m.PendingJob(m.JobSpec(99, 0, 1, 10), False)
     return WELCOME._replace(
         now_us=NOW_US, nodes=classes, down=down, running=tuple(running), pending=(waiting,), notes=(), wakes=()
     )
@@ -102,7 +90,7 @@ def firsts(nodes: list[Node], view: View, at_us: int) -> Layers:
     return layers(view, {number: range(nodes[number].cores) for number in empty})
 
 
-def places(nodes: list[Node], job: JobSpec) -> int:
+def places(nodes: list[Node], job: m.JobSpec) -> int:
     """Return how many processes of ``job`` the empty machine holds; an exclusive job has all threads of its nodes."""
     total = 0
     for node in nodes:
@@ -118,9 +106,9 @@ def places(nodes: list[Node], job: JobSpec) -> int:
     return total
 
 
-def jobs(random: Random) -> Iterator[JobSpec]:
+def jobs(random: Random) -> Iterator[m.JobSpec]:
     for _ in range(12):
-        yield JobSpec(
+        yield m.JobSpec(
             50,
             0,
             random.randint(1, 12),
@@ -177,16 +165,16 @@ def test_every_member_agrees_with_its_nodes(seed: int) -> None:
         hold_against_nodes(view, down, random)
 
 
-def random_event(view: View, down: set[int], random: Random) -> Event | None:
+def random_event(view: View, down: set[int], random: Random) -> m.Event | None:
     kind = random.choice(("end", "fail", "return", "nothing"))
     if kind == "end" and view.running:
-        return JobEnded(random.choice(sorted(view.running)), COMPLETED)
+        return m.JobEnded(random.choice(sorted(view.running)), m.COMPLETED)
     if kind == "return" and down:
-        return NodeReturned(down.pop())
+        return m.NodeReturned(down.pop())
     up = sorted(set(range(view.machine.nodes)) - down)
     if kind == "fail" and up:
         down.add(node := random.choice(up))
-        return NodeFailed(node)
+        return m.NodeFailed(node)
     return None
 
 
@@ -194,7 +182,7 @@ def start_on_a_free_node(core: SchedulerCore, view: WholeNodesView) -> None:
     """Start a pending job on the first thread of a free node, if there are both."""
     node = next((n for n in range(view.machine.nodes) if view.free[0] >> n & 1), None)
     if node is not None and view.queue:
-        start = StartJob(99, runs_on((node, 1, 1, 1)), 10, None)
+        start = m.StartJob(99, runs_on((node, 1, 1, 1)), 10, None)
         cast(Scripted, core._policy).decisions = [start]
         assert core.handle(view.now_us, ()) == [start]
         assert not view.free[0] >> node & 1
@@ -204,13 +192,13 @@ def test_the_second_thread_of_a_used_node_is_not_free() -> None:
     """Two nodes with hyperthreading, a job on the first one: not free, though the plain view still has its second thread."""
     welcome = WELCOME._replace(
         now_us=NOW_US,
-        nodes=(NodeClass(2, 1, 1, 2, 8, 0, 0, 0),),
-        running=(RunningJob(JobSpec(1, 0, 1, 100), 950, runs_on((0, 1, 1, 1)), 100, None),),
+        nodes=(m.NodeClass(2, 1, 1, 2, 8, 0, 0, 0),),
+        running=(m.RunningJob(m.JobSpec(1, 0, 1, 100), 950, runs_on((0, 1, 1, 1)), 100, None),),
     )
     core = core_with(welcome=welcome)
     view = WholeNodesView(core.view)
     assert (core.view.free, view.all_free, view.free) == ((0b10, 0b11), (0b10, 0b11), (0b10, 0))
     assert (view.counts, core.view.counts, view.free_threads) == (True, True, 1)
     assert (view.shadow(2), view.shadow(3)) == ((1050, 0), None)
-    assert [view.never(JobSpec(7, 0, processes, 1)) for processes in (2, 3)] == [False, True]
-    assert not core.view.never(JobSpec(7, 0, 3, 1))  # the plain view leaves that to the manager
+    assert [view.never(m.JobSpec(7, 0, processes, 1)) for processes in (2, 3)] == [False, True]
+    assert not core.view.never(m.JobSpec(7, 0, 3, 1))  # the plain view leaves that to the manager

@@ -15,36 +15,26 @@ from cosched_plugin.common.threads import bits_of
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.protocol.messages import (
-    FEATURES,
-    PROTOCOL_VERSION,
-    Belief,
-    JobSpec,
-    NodeClass,
-    PendingJob,
-    Run,
-    RunningJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 NOW_US = 100
-BANDWIDTH = Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+BANDWIDTH = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
 
 
 class Case(NamedTuple):
     """One machine at `NOW_US`, with running and pending jobs."""
 
-    welcome: Welcome
+    welcome: m.Welcome
     machine: tuple[Node, ...]  # the same for the references; time 0 is `NOW_US`
-    waiting: tuple[JobSpec, ...]
+    waiting: tuple[m.JobSpec, ...]
 
     def view(self) -> View:
         """Return the view of a core for this machine."""
         return SchedulerCore(compose({"preset": "fcfs"}), self.welcome).view
 
 
-def job_of(number: int, processes: int, demand_mbs: int, estimate_us: int, limit_us: int | None = None) -> JobSpec:
-    return JobSpec(number, NOW_US, processes, estimate_us, limit_us, demand=(demand_mbs, 0, 0))
+def job_of(number: int, processes: int, demand_mbs: int, estimate_us: int, limit_us: int | None = None) -> m.JobSpec:
+    return m.JobSpec(number, NOW_US, processes, estimate_us, limit_us, demand=(demand_mbs, 0, 0))
 
 
 def random_case(random: Random, jobs: int = 1, busy: float = 0.5, small: bool = False) -> Case:
@@ -56,14 +46,14 @@ def random_case(random: Random, jobs: int = 1, busy: float = 0.5, small: bool = 
     capacities: list[int] = []
     threads: list[int] = []
     for _ in range(random.choice((1, 1, 2))):
-        node_class = NodeClass(
+        node_class = m.NodeClass(
             random.randint(1, 2), 1, random.randint(2, 4), 1, 0, random.choice((1000, 2000, 3000, 6000)), 0, 0
         )
         classes.append(node_class)
         capacities += [node_class.memory_bandwidth_mbs] * node_class.nodes
         threads += [node_class.threads] * node_class.nodes
     free = [(node, thread) for node, width in enumerate(threads) for thread in range(width)]
-    running: list[RunningJob] = []
+    running: list[m.RunningJob] = []
     residents: list[list[Process]] = [[] for _ in threads]
     while free and random.random() < busy:
         taken = sorted(random.sample(free, min(len(free), random.randint(1, 3))))
@@ -74,8 +64,8 @@ def random_case(random: Random, jobs: int = 1, busy: float = 0.5, small: bool = 
         end = random.randint(1, 8)
         demand_mbs = random.choice((500, 1000, 2000))
         job = job_of(1000 + len(running), len(taken), demand_mbs, NOW_US + end)
-        runs: tuple[Run, ...] = tuple(run_on(node, 1, mask, mask.bit_count()) for node, mask in sorted(masks.items()))
-        running.append(RunningJob(job._replace(submit_us=0), 0, runs, NOW_US + end, None))
+        runs: tuple[m.Run, ...] = tuple(run_on(node, 1, mask, mask.bit_count()) for node, mask in sorted(masks.items()))
+        running.append(m.RunningJob(job._replace(submit_us=0), 0, runs, NOW_US + end, None))
         for node, thread in taken:
             residents[node].append(Process(thread, -NOW_US, end, (demand_mbs,)))
     machine = tuple(
@@ -95,18 +85,23 @@ def random_case(random: Random, jobs: int = 1, busy: float = 0.5, small: bool = 
 
 
 def welcome_of(
-    classes: Sequence[NodeClass], running: Sequence[RunningJob], waiting: Sequence[JobSpec], belief: Belief = BANDWIDTH
-) -> Welcome:
-    pending = tuple(PendingJob(job, False) for job in waiting)
-    return Welcome(PROTOCOL_VERSION, FEATURES, 1, NOW_US, tuple(classes), (), belief, tuple(running), pending, (), ())
+    classes: Sequence[m.NodeClass],
+    running: Sequence[m.RunningJob],
+    waiting: Sequence[m.JobSpec],
+    belief: m.Belief = BANDWIDTH,
+) -> m.Welcome:
+    pending = tuple(m.PendingJob(job, False) for job in waiting)
+    return m.Welcome(
+        m.PROTOCOL_VERSION, m.FEATURES, 1, NOW_US, tuple(classes), (), belief, tuple(running), pending, (), ()
+    )
 
 
-def request_of(job: JobSpec) -> Request:
+def request_of(job: m.JobSpec) -> Request:
     assert job.demand is not None
     return Request(job.processes, job.demand[:1], job.estimate_us)
 
 
-def buckets_of(runs: Sequence[Run]) -> tuple[Bucket, ...]:
+def buckets_of(runs: Sequence[m.Run]) -> tuple[Bucket, ...]:
     """Return the (node, thread) pairs of an allocation, in order."""
     return tuple((n, t) for first, count, mask, _ in runs for n in range(first, first + count) for t in bits_of(mask))
 

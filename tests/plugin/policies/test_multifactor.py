@@ -14,16 +14,8 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.multifactor import MOST_USERS, NOTE, Decay, Multifactor, Tree, Use, halved, noted_use
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
-from cosched_plugin.protocol.messages import (
-    ActionRefused,
-    JobEnded,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    NodeClass,
-    Note,
-)
 from cosched_plugin.protocol.values import note_travels
 
 NODES, THREADS = 40, 8
@@ -33,16 +25,16 @@ ACCOUNTS |= {"dan": ("deep", 1), "eve": ("deep", 4), "bob": ("b", 1), "idle": ("
 USERS = ("ann", "dan", "eve", "bob")
 
 
-def job_of(number: int, user: str, processes: int, submit_us: int, ppn_max: int = 0, priority: int = 0) -> JobSpec:
-    return JobSpec(number, submit_us, processes, 10**12, user=user, ppn_max=ppn_max, priority=priority)
+def job_of(number: int, user: str, processes: int, submit_us: int, ppn_max: int = 0, priority: int = 0) -> m.JobSpec:
+    return m.JobSpec(number, submit_us, processes, 10**12, user=user, ppn_max=ppn_max, priority=priority)
 
 
-def core_of(order: dict[str, object], notes: tuple[Note, ...] = ()) -> SchedulerCore:
-    told = welcome(NodeClass(NODES, 1, THREADS, 1, 512, 0, 0, 0), GOOD, (), notes=notes)._replace(now_us=0)
+def core_of(order: dict[str, object], notes: tuple[m.Note, ...] = ()) -> SchedulerCore:
+    told = welcome(m.NodeClass(NODES, 1, THREADS, 1, 512, 0, 0, 0), GOOD, (), notes=notes)._replace(now_us=0)
     return SchedulerCore(compose({"preset": "fcfs", "order": {"name": "multifactor", **order}}), told)
 
 
-def order_of(part: Multifactor, jobs: list[JobSpec], view: View) -> list[int]:
+def order_of(part: Multifactor, jobs: list[m.JobSpec], view: View) -> list[int]:
     return [job.id for job in part.arrange(sorted(jobs, key=lambda job: (job.submit_us, job.id)), view)]
 
 
@@ -66,10 +58,10 @@ def test_the_order_agrees_with_the_reference_and_with_a_restarted_one(seed: int)
         running = [job_id for job_id in running if job_id not in ended]
         for job_id in ended:
             spent[job_id] = spent[job_id]._replace(end=now)
-        events: list[JobEnded | JobSubmitted] = [JobEnded(job_id, "COMPLETED") for job_id in ended]
+        events: list[m.JobEnded | m.JobSubmitted] = [m.JobEnded(job_id, "COMPLETED") for job_id in ended]
         if len(running) < NODES:
             job = job_of(step, random.choice(USERS), random.randint(1, THREADS), now * SECOND_US)
-            events.append(JobSubmitted(job))
+            events.append(m.JobSubmitted(job))
             running.append(step)
             spent[step] = reference.Spent(job.user, job.processes, now, float("inf"))
         core.handle(now * SECOND_US, tuple(events))
@@ -94,19 +86,19 @@ def test_the_order_agrees_with_the_reference_and_with_a_restarted_one(seed: int)
 
 
 @pytest.mark.parametrize(
-    "event", [JobStarted(9, 0, runs_on((0, 4, 255, 8)), 10**12, job=job_of(9, "ann", 32, 0)), None]
+    "event", [m.JobStarted(9, 0, runs_on((0, 4, 255, 8)), 10**12, job=job_of(9, "ann", 32, 0)), None]
 )
-def test_use_from_before_a_period_that_is_told_or_taken_back_in_it_counts_at_once(event: JobStarted | None) -> None:
+def test_use_from_before_a_period_that_is_told_or_taken_back_in_it_counts_at_once(event: m.JobStarted | None) -> None:
     """As for a scheduler that is restarted then: the manager starts a job itself, or refuses a start late."""
     core = core_of({"period_s": 100.0})
     lasting = Multifactor(period_s=100.0)
     jobs = [job_of(1, "ann", 1, 0), job_of(2, "bob", 1, 0)]
     if event is None:
-        core.handle(0, (JobSubmitted(job_of(9, "ann", 32, 0)),))
+        core.handle(0, (m.JobSubmitted(job_of(9, "ann", 32, 0)),))
     now_us = 150 * SECOND_US
     core.handle(now_us, ())
     before = order_of(lasting, jobs, core.view)
-    core.handle(now_us, (ActionRefused(1, 0, "did not start", (9,)) if event is None else event,))
+    core.handle(now_us, (m.ActionRefused(1, 0, "did not start", (9,)) if event is None else event,))
     after = order_of(lasting, jobs, core.view)
     assert after == order_of(Multifactor(period_s=100.0), jobs, core.view)
     assert (before, after) == (([2, 1], [1, 2]) if event is None else ([1, 2], [2, 1]))
@@ -159,16 +151,16 @@ def test_the_note_is_bounded() -> None:
 
 
 def test_the_longest_spans_and_the_largest_note_are_within_bounds() -> None:
-    core = core_of({}, (Note(None, NOTE, (0, ("ann",), (2**62,), (2**62,))),))
-    core.handle(0, (JobSubmitted(job_of(1, "ann", NODES * THREADS, 0)), JobSubmitted(job_of(2, "ann", 1, 0))))
-    core.handle(MAX_SPAN_US, (JobEnded(1, "COMPLETED"),))
+    core = core_of({}, (m.Note(None, NOTE, (0, ("ann",), (2**62,), (2**62,))),))
+    core.handle(0, (m.JobSubmitted(job_of(1, "ann", NODES * THREADS, 0)), m.JobSubmitted(job_of(2, "ann", 1, 0))))
+    core.handle(MAX_SPAN_US, (m.JobEnded(1, "COMPLETED"),))
     assert note_travels(NOTE, core.view.note(None, NOTE))
 
 
 def test_without_a_weight_of_fair_share_there_is_no_note() -> None:
     core = core_of({"fair_share": 0})
-    core.handle(0, (JobSubmitted(job_of(1, "ann", 1, 0)),))
-    core.handle(SECOND_US, (JobEnded(1, "COMPLETED"),))
+    core.handle(0, (m.JobSubmitted(job_of(1, "ann", 1, 0)),))
+    core.handle(SECOND_US, (m.JobEnded(1, "COMPLETED"),))
     assert core.view.note(None, NOTE) is None
 
 

@@ -25,15 +25,7 @@ from tests.reference.glomarc import forecast as exact_forecast
 from tests.reference.slices import Calendar, wall_of
 from tests.runs import runs_on
 
-from cosched_plugin.api import (
-    JobSpec,
-    Occupancy,
-    Seat,
-    View,
-    WholeNodesView,
-    bits_of,
-    prices,
-)
+from cosched_plugin import api
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.work import Price, Work
 from cosched_plugin.parts.kinds import Context
@@ -48,7 +40,7 @@ NODES = 6
 SLICES = Classes()
 
 
-def span_us(job: JobSpec, per_node: int) -> int:
+def span_us(job: api.JobSpec, per_node: int) -> int:
     """Return the reference's duration of a job in whole microseconds, rounded up."""
     sno, scr = (Fraction(value, PPM) for value in job.self_slowdown or (PPM, PPM))
     full, rest = divmod(job.processes, per_node)
@@ -56,7 +48,7 @@ def span_us(job: JobSpec, per_node: int) -> int:
     return -int(-job.estimate_us * max(run_factor(count, sno, scr) for count in counts) // 1)
 
 
-def waiting_of(job: JobSpec, nodes: int) -> Waiting | None:
+def waiting_of(job: api.JobSpec, nodes: int) -> Waiting | None:
     """Return a job alone on its nodes; None if the machine does not hold it."""
     sno, scr = (Fraction(value, PPM) for value in job.self_slowdown or (PPM, PPM))
     try:
@@ -66,17 +58,17 @@ def waiting_of(job: JobSpec, nodes: int) -> Waiting | None:
     return Waiting(job.id, nodes_for(job.processes, per_node), span_us(job, per_node))
 
 
-def reference_ends(jobs: Sequence[JobSpec], view: View, stays: Sequence[Occupancy] = ()) -> dict[int, int]:
+def reference_ends(jobs: Sequence[api.JobSpec], view: api.View, stays: Sequence[api.Occupancy] = ()) -> dict[int, int]:
     """Return the reference's ends of pending jobs, in the view's time."""
-    assert isinstance(view, WholeNodesView)
+    assert isinstance(view, api.WholeNodesView)
     now_us, nodes = view.now_us, view.machine.nodes
     running = [
         (max(there.end_us, now_us + 1), sorted({node for run in there.runs for node in range(run[0], run[0] + run[1])}))
         for there in view.running.values()
     ]
-    running += [(stay.end_us, [*bits_of(stay.nodes)]) for stay in stays]
+    running += [(stay.end_us, [*api.bits_of(stay.nodes)]) for stay in stays]
     held = {node for _, there in running for node in there}
-    free = set(bits_of(view.free_nodes))
+    free = set(api.bits_of(view.free_nodes))
     closed = [node for node in range(nodes) if node not in held and node not in free]
     if closed:
         running.append((now_us + 1, closed))
@@ -97,14 +89,14 @@ class Witness:
         prepare = fairness._FairMatching.prepare
 
         def watched_forecast(
-            jobs: Sequence[JobSpec], view: View, spread: Spread, stays: Sequence[Occupancy] = ()
+            jobs: Sequence[api.JobSpec], view: api.View, spread: Spread, stays: Sequence[api.Occupancy] = ()
         ) -> Iterator[tuple[int, int]]:
             found = dict(original(jobs, view, spread, stays))
             assert found == reference_ends(jobs, view, stays)
             self.seen["forecasts"] += 1
             return iter(found.items())
 
-        def watched_is_fair(gate: Any, seat: Seat) -> bool:
+        def watched_is_fair(gate: Any, seat: api.Seat) -> bool:
             verdict = is_fair(gate, seat)
             delayed = self.delayed(gate._jobs, gate._view, seat)
             assert verdict == (not delayed), f"{delayed} would be delayed too much by {seat.job_ids}"
@@ -125,7 +117,7 @@ class Witness:
         monkeypatch.setattr(fairness._FairGate, "_is_fair", watched_is_fair)
         monkeypatch.setattr(fairness._FairMatching, "prepare", watched_prepare)
 
-    def delayed(self, jobs: Sequence[JobSpec], view: View, seat: Seat) -> list[int]:
+    def delayed(self, jobs: Sequence[api.JobSpec], view: api.View, seat: api.Seat) -> list[int]:
         """Return the jobs that the seat delays, beyond 1.5 times their expected response."""
         own = {stay.job_id: stay.end_us for stay in seat.occupancies}
         without = reference_ends(jobs, view)
@@ -145,7 +137,7 @@ class Witness:
                 late.append(number)
         return late
 
-    def wall_us(self, at_us: int, view: View, job: JobSpec) -> int:
+    def wall_us(self, at_us: int, view: api.View, job: api.JobSpec) -> int:
         """Return the wall time of an instant of the class's time, by the reference's calendar; only short jobs cause short slices."""
         if not self.sliced:
             return at_us
@@ -199,7 +191,9 @@ TABLE: dict[str, Any] = {
 OWN = (1_000_000, 1_500_000)  # two processes on a node, and no more
 
 
-def decided(waiting: Sequence[JobSpec], notes: Sequence[Note] = (), **table: Any) -> tuple[dict[int, int], set[int]]:
+def decided(
+    waiting: Sequence[api.JobSpec], notes: Sequence[Note] = (), **table: Any
+) -> tuple[dict[int, int], set[int]]:
     """Return the expected response of each job, and the started jobs, on two nodes."""
     core = SchedulerCore(compose({**TABLE, **table}), told(nodes_of(2), waiting, notes=notes))
     actions = core.handle(NOW_US, ())
@@ -282,13 +276,13 @@ def test_a_refused_window_is_followed_by_others_only_where_all_are_tried(
     assert started == {1, 3}
     assert (start["unfair_to"], start["group"]["matched"], start["group"]["tried"]) == (1, [3], 2)
     assert "refused_groups" not in start
-    tries = [found for found in paid if found[0] in (prices.GROUP_SEAT, prices.SIMULATION)]
-    seat = (prices.GROUP_SEAT, ())
+    tries = [found for found in paid if found[0] in (api.prices.GROUP_SEAT, api.prices.SIMULATION)]
+    seat = (api.prices.GROUP_SEAT, ())
     assert tries[1:] == [
         seat,
-        (prices.SIMULATION, (6,)),
+        (api.prices.SIMULATION, (6,)),
         seat,
-        (prices.SIMULATION, (3,)),
+        (api.prices.SIMULATION, (3,)),
     ]  # tries[0]: expected responses
 
 

@@ -48,23 +48,7 @@ from cosched_plugin.policies.slices import (
     present_slice,
     slice_at,
 )
-from cosched_plugin.protocol.messages import (
-    COMPLETED,
-    Action,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobReleased,
-    JobRequeued,
-    JobSubmitted,
-    Note,
-    RejectJob,
-    ReviseJob,
-    SetNote,
-    StartJob,
-    StartTogether,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 PLENTY_MB = 1_000_000
 BY_LENGTH = Classes()
@@ -73,7 +57,7 @@ BY_LENGTH = Classes()
 # ---------------------------------------------------------------- classes do not affect each other
 
 
-def without_others(told: Welcome, kind: int) -> Welcome:
+def without_others(told: m.Welcome, kind: int) -> m.Welcome:
     """Return an inventory without the jobs of other classes."""
     running = tuple(job for job in told.running if BY_LENGTH.kind_of(job.spec) == kind)
     pending = tuple(job for job in told.pending if BY_LENGTH.kind_of(job.spec) == kind)
@@ -83,16 +67,16 @@ def without_others(told: Welcome, kind: int) -> Welcome:
     )
 
 
-def decided(actions: Sequence[Action], known: set[int]) -> list[Any]:
+def decided(actions: Sequence[m.Action], known: set[int]) -> list[Any]:
     """Return the decisions about jobs of a class without their nodes, as idle nodes come first."""
     found: list[Any] = []
     for action in actions:
         match action:
-            case StartJob() if action.job_id in known:
+            case m.StartJob() if action.job_id in known:
                 found.append(action._replace(runs=()))
-            case StartTogether() if action.starts[0].job_id in known:
+            case m.StartTogether() if action.starts[0].job_id in known:
                 found.append(tuple(start._replace(runs=()) for start in action.starts))
-            case SetNote() | ReviseJob() if action.job_id in known:
+            case m.SetNote() | m.ReviseJob() if action.job_id in known:
                 found.append(action)
             case _:
                 pass
@@ -109,11 +93,11 @@ class Alone:
         self.kinds: dict[int, int] = {}
         self.same: Counter[str] = Counter()
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         told = self.manager.inventory()
         before = present_slice(self.core.view)
         for event in events:
-            if isinstance(event, JobSubmitted):
+            if isinstance(event, m.JobSubmitted):
                 self.kinds[event.job.id] = BY_LENGTH.kind_of(event.job)
         actions = self.core.handle(now_us, events)
         present = present_slice(self.core.view)
@@ -137,11 +121,11 @@ class Alone:
 LENGTHS = BY_LENGTH.lengths(60 * SECOND_US)
 
 
-def is_of(event: Event, own: set[int]) -> bool:
+def is_of(event: m.Event, own: set[int]) -> bool:
     match event:
-        case JobSubmitted():
+        case m.JobSubmitted():
             return event.job.id in own
-        case JobEnded() | JobRequeued() | JobHeld() | JobReleased():
+        case m.JobEnded() | m.JobRequeued() | m.JobHeld() | m.JobReleased():
             return event.job_id in own
         case _:
             return True
@@ -161,7 +145,7 @@ def test_a_class_decides_in_its_slice_as_if_it_were_alone(policy: str) -> None:
             script = [Scripted(9_000 * SECOND_US, "fail-node", 2), Scripted(20_000 * SECOND_US, "return-node", 2)]
         link = DirectLink(lambda _, alone=alone: alone)  # type: ignore[misc]  # a default binds it
         records = Simulation(manager, Agenda(manager, jobs, script, requeue=True), link).run()
-        assert all(record.state == COMPLETED for record in records)
+        assert all(record.state == m.COMPLETED for record in records)
         same += alone.same
     assert same["StartJob"] > 40
     assert same["beside others"] > 40
@@ -268,11 +252,11 @@ def test_when_a_member_of_a_group_is_cancelled_the_others_continue(at_s: float) 
     table = {"preset": "glts", "fairness": "none", "matching": {"low_load": "none", "min_gain": 0, "max_slowdown": 3}}
     script = [Scripted(round(at_s * SECOND_US), "cancel", 1)]
     played = play(table, jobs, nodes_of(2, swap_mb=PLENTY_MB), restart=True, script=script)
-    assert [record.state for record in played.records.values()] == ["CANCELLED", COMPLETED, COMPLETED, COMPLETED]
+    assert [record.state for record in played.records.values()] == ["CANCELLED", m.COMPLETED, m.COMPLETED, m.COMPLETED]
     assert len(played.groups()) > 0
     played.judge(ended_early={1: "CANCELLED"}, calendar=played.calendar())
     for record in played.records.values():
-        if record.state == COMPLETED:
+        if record.state == m.COMPLETED:
             assert record.end_us is not None
             last = record.last_stays
             assert record.work_us == record.job.run_us
@@ -337,7 +321,7 @@ def test_no_wake_for_jobs_that_the_nodes_in_service_cannot_hold(policy: str) -> 
 def test_a_job_that_no_machine_holds_is_rejected_while_all_nodes_are_down(policy: str) -> None:
     welcome = told(nodes_of(2, 1, 1, 2), [spec_of(1, 3, 100.0, eligible=((0, 2),))])._replace(down=(0, 1))
     core = SchedulerCore(compose({"preset": policy}), welcome)
-    assert [action.job_id for action in core.handle(welcome.now_us, ()) if isinstance(action, RejectJob)] == [1]
+    assert [action.job_id for action in core.handle(welcome.now_us, ()) if isinstance(action, m.RejectJob)] == [1]
 
 
 # ---------------------------------------------------------------- the calendar, compared with the reference
@@ -467,14 +451,14 @@ def test_on_an_empty_machine_the_slice_follows_from_the_time() -> None:
 def test_the_slice_is_kept_in_a_note() -> None:
     one = Slice(7 * HOUR_US, True, MEDIUM, (3, 0, 1 << 60))
     note = one.note()
-    assert isinstance(note, SetNote)
+    assert isinstance(note, m.SetNote)
     assert (note.job_id, note.key) == (None, "slices")
     for notes, found in (
         ([], None),
-        ([Note(None, note.key, note.value)], one),
-        ([Note(None, note.key, (7, True, 3, 0, 0, 0))], None),
-        ([Note(None, note.key, (7, True, 1, 0, 0))], None),
-        ([Note(None, note.key, "monday")], None),
+        ([m.Note(None, note.key, note.value)], one),
+        ([m.Note(None, note.key, (7, True, 3, 0, 0, 0))], None),
+        ([m.Note(None, note.key, (7, True, 1, 0, 0))], None),
+        ([m.Note(None, note.key, "monday")], None),
     ):
         assert present_slice(view_of(told(nodes_of(1), (), notes=notes))) == found
 

@@ -10,36 +10,15 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    TIMEOUT,
-    Action,
-    Belief,
-    JobSpec,
-    KillJob,
-    NodeClass,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    Run,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    WakeAt,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.site.driver import Driver, Outcome, Unsettled
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Snapshot
 
 NODES: Final = 4
 WIDTH: Final = 4
-MACHINE: Final = Welcome(
-    PROTOCOL_VERSION, FEATURES, 0, 0, (NodeClass(NODES, 1, WIDTH, 1, 0, 0, 0, 0),), (), Belief("none", "bulk-synchronous", ()),
+MACHINE: Final = m.Welcome(
+    m.PROTOCOL_VERSION, m.FEATURES, 0, 0, (m.NodeClass(NODES, 1, WIDTH, 1, 0, 0, 0, 0),), (), m.Belief("none", "bulk-synchronous", ()),
     (), (), (), (),
 )  # fmt: skip
 FORGET_US: Final = 60 * SECOND_US  # an ended job is shown for so long
@@ -51,7 +30,7 @@ class Pausing:
     def __init__(self) -> None:
         self.inner = choose("easy").make()
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: View) -> Iterator[m.Action]:
         yield from self.inner.decide(view)
         second = view.now_us // SECOND_US
         for running in sorted(view.running.values(), key=lambda running: running.job.id):
@@ -59,33 +38,33 @@ class Pausing:
             if running.leaving or running.held or (job_id + second) % 3:
                 continue
             if running.suspended_us is not None and running.suspended_us < view.now_us:
-                yield ResumeJob(job_id)
+                yield m.ResumeJob(job_id)
             elif running.suspended_us is None and view.now_us > running.start_us + 5 * SECOND_US:
                 kind = (job_id + second) % 12
-                yield KillJob(job_id) if kind == 0 else RequeueJob(job_id) if kind == 3 else SuspendJob(job_id)
+                yield m.KillJob(job_id) if kind == 0 else m.RequeueJob(job_id) if kind == 3 else m.SuspendJob(job_id)
         if any(running.suspended_us is not None for running in view.running.values()):
-            yield WakeAt((second + 7) * SECOND_US)
+            yield m.WakeAt((second + 7) * SECOND_US)
 
 
 def policy_of(name: str) -> Policy:
     return Pausing() if name == "pausing" else choose(name).make()
 
 
-def core_of(policy: str, welcome: Welcome) -> Scheduler:
+def core_of(policy: str, welcome: m.Welcome) -> Scheduler:
     return SchedulerCore(policy_of(policy), welcome)
 
 
 class ClusterJob:
     """A job there."""
 
-    def __init__(self, spec: JobSpec, run_us: int) -> None:
+    def __init__(self, spec: m.JobSpec, run_us: int) -> None:
         self.spec = spec
         self.run_us = run_us
         self.state = "COMING"
         self.held = False
         self.starts_us: int | None = None  # a start that was accepted comes true then
         self.start_us = 0
-        self.runs: tuple[Run, ...] = ()
+        self.runs: tuple[m.Run, ...] = ()
         self.limit_us = spec.limit_us
         self.since_us = 0
         self.idle_us = 0
@@ -116,7 +95,7 @@ class ClusterJob:
 class Cluster:
     """Jobs and their states. ``delay_us`` passes between a start's order and the start; ``troubles`` draws what goes wrong."""
 
-    def __init__(self, jobs: list[tuple[JobSpec, int]], delay_us: int = 0, troubles: Random | None = None) -> None:
+    def __init__(self, jobs: list[tuple[m.JobSpec, int]], delay_us: int = 0, troubles: Random | None = None) -> None:
         self.jobs = {spec.id: ClusterJob(spec, run_us) for spec, run_us in jobs}
         self.delay_us = delay_us
         self.troubles = troubles
@@ -143,7 +122,7 @@ class Cluster:
                 if job.state == "COMING" and job.spec.submit_us <= due_us:
                     job.state = PENDING
                 if job.end_us is not None and job.end_us <= due_us:
-                    job.state = COMPLETED if job.run_us <= (job.limit_us or job.run_us) else TIMEOUT
+                    job.state = m.COMPLETED if job.run_us <= (job.limit_us or job.run_us) else m.TIMEOUT
                     job.ended_us = due_us
             for job in self.jobs.values():
                 if job.starts_us is not None and job.starts_us <= due_us:
@@ -175,7 +154,7 @@ class Cluster:
 
     # ------------------------------------------------------------ orders
 
-    def carry_out(self, action: Action) -> Outcome:
+    def carry_out(self, action: m.Action) -> Outcome:
         """Do what is asked, or say why not."""
         draw = 1.0 if self.troubles is None else self.troubles.random()
         if draw < 0.05:
@@ -187,26 +166,26 @@ class Cluster:
             return Unsettled("the cluster did not answer")
         return done
 
-    def _do(self, action: Action) -> str | None:
+    def _do(self, action: m.Action) -> str | None:
         match action:
-            case StartJob():
+            case m.StartJob():
                 return self._start(action)
-            case StartTogether():
+            case m.StartTogether():
                 reasons = [self._start(start) for start in action.starts]
                 return next((reason for reason in reasons if reason is not None), None)
-            case ReviseJob(job_id, _, limit_us):
+            case m.ReviseJob(job_id, _, limit_us):
                 self.jobs[job_id].limit_us = None if limit_us is None else limit_us - self.jobs[job_id].idle_us
-            case SuspendJob(job_id):
+            case m.SuspendJob(job_id):
                 self.suspend(job_id)
-            case ResumeJob(job_id):
+            case m.ResumeJob(job_id):
                 self.resume(job_id)
-            case RejectJob(job_id) | KillJob(job_id):
+            case m.RejectJob(job_id) | m.KillJob(job_id):
                 self.cancel(job_id)
-            case RequeueJob(job_id):
+            case m.RequeueJob(job_id):
                 self.requeue(job_id)
         return None
 
-    def _start(self, start: StartJob) -> str | None:
+    def _start(self, start: m.StartJob) -> str | None:
         job = self.jobs[start.job_id]
         if job.state == RUNNING and job.runs == start.runs:
             return None  # the same order once more
@@ -217,7 +196,7 @@ class Cluster:
         self.go_to(self.now_us)
         return None
 
-    def withdraw(self, start: StartJob) -> bool:
+    def withdraw(self, start: m.StartJob) -> bool:
         """Forget a start that has not come true."""
         self.withdrawn += 1
         self.jobs[start.job_id].starts_us = None
@@ -228,7 +207,7 @@ class Cluster:
     def cancel(self, job_id: int) -> None:
         job = self.jobs[job_id]
         if not job.ended_us:  # the same order once more
-            job.state, job.ended_us, job.starts_us = CANCELLED, self.now_us, None
+            job.state, job.ended_us, job.starts_us = m.CANCELLED, self.now_us, None
 
     def suspend(self, job_id: int) -> None:
         job = self.jobs[job_id]
@@ -249,7 +228,7 @@ class Cluster:
             job.restarts += 1
             job.spec = job.spec._replace(submit_us=self.now_us)  # as Slurm does
 
-    def start_itself(self, job_id: int, runs: tuple[Run, ...]) -> None:
+    def start_itself(self, job_id: int, runs: tuple[m.Run, ...]) -> None:
         job = self.jobs[job_id]
         before = job.runs
         job.runs = runs
@@ -259,7 +238,7 @@ class Cluster:
             job.runs = before
 
 
-def _places(runs: tuple[Run, ...]) -> list[tuple[int, int]]:
+def _places(runs: tuple[m.Run, ...]) -> list[tuple[int, int]]:
     return [
         (node, bit)
         for first, count, mask, _ in runs

@@ -22,29 +22,10 @@ from tests.properties import drawn
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    Action,
-    ActionRefused,
-    Actions,
-    Event,
-    Events,
-    JobEnded,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    Note,
-    NoteValue,
-    RejectJob,
-    Run,
-    RunningJob,
-    StartJob,
-    Welcome,
-)
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 from cosched_plugin.protocol.vocabulary import record
@@ -53,14 +34,14 @@ from cosched_plugin.site.snapshots import PENDING, RUNNING, Snapshot
 from cosched_plugin.site.store import IN_MEMORY, SENT, Order, Store
 
 
-def draw_jobs(random: Random, count: int, mean_s: int = 20) -> list[tuple[JobSpec, int]]:
+def draw_jobs(random: Random, count: int, mean_s: int = 20) -> list[tuple[m.JobSpec, int]]:
     jobs = []
     submit_us = 0
     for number in range(1, count + 1):
         submit_us += random.randint(0, 2 * mean_s) * SECOND_US
         run_us = random.randint(1, 100) * SECOND_US
         limit_us = random.choice((run_us, 2 * run_us, max(SECOND_US, run_us // 2)))
-        jobs.append((JobSpec(number, submit_us, random.randint(1, NODES * WIDTH), limit_us, limit_us), run_us))
+        jobs.append((m.JobSpec(number, submit_us, random.randint(1, NODES * WIDTH), limit_us, limit_us), run_us))
     return jobs
 
 
@@ -78,7 +59,7 @@ def play(
     raise AssertionError("no end")
 
 
-def planned(jobs: list[tuple[JobSpec, int]], policy: str) -> dict[int, tuple[int, tuple[Run, ...]]]:
+def planned(jobs: list[tuple[m.JobSpec, int]], policy: str) -> dict[int, tuple[int, tuple[m.Run, ...]]]:
     """Return when and where the jobs start by a core in a loop of its own."""
     core = core_of(policy, MACHINE)
     by_id = {spec.id: (spec, run_us) for spec, run_us in jobs}
@@ -87,14 +68,14 @@ def planned(jobs: list[tuple[JobSpec, int]], policy: str) -> dict[int, tuple[int
     starts = {}
     while due:
         now_us = due[0][0]
-        events: list[Event] = []
+        events: list[m.Event] = []
         while due and due[0][0] == now_us:
             _, rank, job_id = heapq.heappop(due)
             spec, run_us = by_id[job_id]
-            state = COMPLETED if run_us <= (spec.limit_us or run_us) else "TIMEOUT"
-            events.append(JobSubmitted(spec) if rank else JobEnded(job_id, state))
+            state = m.COMPLETED if run_us <= (spec.limit_us or run_us) else "TIMEOUT"
+            events.append(m.JobSubmitted(spec) if rank else m.JobEnded(job_id, state))
         for action in core.handle(now_us, events):
-            if not isinstance(action, StartJob):
+            if not isinstance(action, m.StartJob):
                 continue
             starts[action.job_id] = (now_us, action.runs)
             spec, run_us = by_id[action.job_id]
@@ -120,14 +101,14 @@ def test_a_cluster_without_latency_gives_the_schedule_of_a_plain_loop(policy: st
 class Doubled:
     """A scheduler that decides as one does that begins before every batch."""
 
-    def __init__(self, policy: str, driver: Driver, welcome: Welcome) -> None:
+    def __init__(self, policy: str, driver: Driver, welcome: m.Welcome) -> None:
         self.policy = policy
         self.driver = driver
         self.core = SchedulerCore(policy_of(policy), welcome)
         self.before = welcome
         self.batches = 0
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         self.batches += 1
         actions = self.core.handle(now_us, events)
         self.core.check()
@@ -162,7 +143,7 @@ def trouble(random: Random, cluster: Cluster) -> None:
             node = random.randrange(NODES)
             if job.spec.processes <= WIDTH:
                 cluster.start_itself(
-                    job_id, (Run(node, 1, ThreadMask((1 << job.spec.processes) - 1), job.spec.processes),)
+                    job_id, (m.Run(node, 1, ThreadMask((1 << job.spec.processes) - 1), job.spec.processes),)
                 )
         case "fail" if len(cluster.down) < NODES - 1:
             node = random.randrange(NODES)
@@ -181,7 +162,7 @@ class Compared(Store):
 
     driver: Driver
 
-    def save(self, welcome: Welcome, restarts: Mapping[int, int], orders: Sequence[Order], *only: Any) -> None:
+    def save(self, welcome: m.Welcome, restarts: Mapping[int, int], orders: Sequence[Order], *only: Any) -> None:
         super().save(welcome, restarts, orders, *only)
         whole = Store(IN_MEMORY)
         whole.save(self.driver.books.inventory(), restarts, orders)
@@ -293,17 +274,17 @@ def test_a_driver_that_is_killed_again_and_again_gives_the_same_schedule(policy:
 class Insisting:
     """A scheduler that starts job 1 whatever it is told."""
 
-    def __init__(self, runs: tuple[Run, ...]) -> None:
+    def __init__(self, runs: tuple[m.Run, ...]) -> None:
         self.runs = runs
         self.asked = 0
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         self.asked += 1
-        return [StartJob(1, self.runs, SECOND_US, None)]
+        return [m.StartJob(1, self.runs, SECOND_US, None)]
 
 
 def one_job(processes: int = 2) -> Cluster:
-    cluster = Cluster([(JobSpec(1, 0, processes, 10 * SECOND_US), 10 * SECOND_US)])
+    cluster = Cluster([(m.JobSpec(1, 0, processes, 10 * SECOND_US), 10 * SECOND_US)])
     cluster.go_to(0)
     return cluster
 
@@ -312,7 +293,7 @@ def test_a_scheduler_that_insists_on_what_is_refused_is_dismissed_with_the_reaso
     cluster = one_job()
     driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
     driver.begin(0, cluster.look())
-    insisting = Insisting((Run(0, 1, ThreadMask(7), 2),))  # three threads for two processes
+    insisting = Insisting((m.Run(0, 1, ThreadMask(7), 2),))  # three threads for two processes
     with pytest.raises(RemoteProtocolError, match=r"insists on refused actions.*3 threads to 2 processes") as error:
         settle(driver, lambda _: insisting)
     assert error.value.code == "rounds"
@@ -335,7 +316,7 @@ def test_a_start_that_does_not_come_is_taken_back_and_tried_again(tmp_path: Path
     driver.update(2 * SECOND_US, cluster.look())
     batch = driver.next_batch()
     assert batch is not None
-    assert batch.events == (ActionRefused(1, 0, "not seen to start within 2 s", (1,)),)
+    assert batch.events == (m.ActionRefused(1, 0, "not seen to start within 2 s", (1,)),)
     assert cluster.withdrawn == 1
     cluster.delay_us = 90_000
     driver.answer(2 * SECOND_US, scheduler.handle(batch.now_us, batch.events))
@@ -343,22 +324,22 @@ def test_a_start_that_does_not_come_is_taken_back_and_tried_again(tmp_path: Path
     driver.update(3 * SECOND_US, cluster.look())
     late = driver.next_batch()
     assert late is not None
-    assert late.events == (JobStarted(1, 2_090_000, (Run(0, 1, ThreadMask(3), 2),), 10 * SECOND_US, None),)
+    assert late.events == (m.JobStarted(1, 2_090_000, (m.Run(0, 1, ThreadMask(3), 2),), 10 * SECOND_US, None),)
 
 
 class Rejecting:
     """A scheduler that rejects what is submitted."""
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
-        return [RejectJob(event.job.id, "never") for event in events if isinstance(event, JobSubmitted)]
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
+        return [m.RejectJob(event.job.id, "never") for event in events if isinstance(event, m.JobSubmitted)]
 
 
 def test_a_rejection_is_tried_until_the_job_is_gone(tmp_path: Path) -> None:
     class Reluctant(Cluster):
-        def carry_out(self, action: Action) -> Outcome:
+        def carry_out(self, action: m.Action) -> Outcome:
             return "not yet" if self.now_us < 5 * SECOND_US else super().carry_out(action)
 
-    cluster = Reluctant([(JobSpec(1, SECOND_US, 2, 10 * SECOND_US), 10 * SECOND_US)])
+    cluster = Reluctant([(m.JobSpec(1, SECOND_US, 2, 10 * SECOND_US), 10 * SECOND_US)])
     driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
     driver.begin(0, cluster.look())
     scheduler: Scheduler = Rejecting()
@@ -366,7 +347,7 @@ def test_a_rejection_is_tried_until_the_job_is_gone(tmp_path: Path) -> None:
         cluster.go_to(second * SECOND_US)
         driver.update(cluster.now_us, cluster.look())
         settle(driver, lambda _: scheduler, scheduler)
-        assert cluster.jobs[1].state == (PENDING if 1 <= second < 5 else "COMING" if second < 1 else CANCELLED)
+        assert cluster.jobs[1].state == (PENDING if 1 <= second < 5 else "COMING" if second < 1 else m.CANCELLED)
         assert len(driver.books) == 0
     assert driver.due_us() is None
 
@@ -413,15 +394,15 @@ def test_a_scheduler_in_another_process_is_asked_through_a_session(tmp_path: Pat
     for _ in range(10_000):
         if core is None:
             delivered = there.receive(welcome).deliver
-            assert isinstance(delivered, Welcome)
+            assert isinstance(delivered, m.Welcome)
             core = core_of("easy", delivered)
             here.receive(there.ready())
         while (batch := driver.next_batch()) is not None:
             (message,) = here.submit(batch.seq, batch.now_us, batch.events)
             delivered = there.receive(message).deliver
-            assert isinstance(delivered, Events)
+            assert isinstance(delivered, m.Events)
             reply = here.receive(there.answer(core.handle(delivered.now_us, delivered.events))).deliver
-            assert isinstance(reply, Actions)
+            assert isinstance(reply, m.Actions)
             driver.answer(batch.now_us, reply.actions)
         due = [at_us for at_us in (cluster.due_us(), driver.due_us()) if at_us is not None]
         if not due:
@@ -453,8 +434,8 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
         Store(str(tmp_path / "newer"))
 
 
-RUNS = (Run(NODES - 1, 1, ThreadMask(1), 1),)
-SPEC = JobSpec(1, 0, 1, 5, None)
+RUNS = (m.Run(NODES - 1, 1, ThreadMask(1), 1),)
+SPEC = m.JobSpec(1, 0, 1, 5, None)
 
 
 @pytest.mark.parametrize(
@@ -466,10 +447,10 @@ SPEC = JobSpec(1, 0, 1, 5, None)
         ("state", {"wakes": 7}),
         ("running", {"restarts": "1"}),
         ("running", {"restarts": -1}),
-        ("running", {"item": RunningJob(SPEC, 0, (RUNS[0]._replace(first=NODES),), 5, None)}),
+        ("running", {"item": m.RunningJob(SPEC, 0, (RUNS[0]._replace(first=NODES),), 5, None)}),
         (
             "running",
-            {"item": RunningJob(SPEC._replace(id=2), 0, RUNS, 5, None)},
+            {"item": m.RunningJob(SPEC._replace(id=2), 0, RUNS, 5, None)},
         ),  # and job 1 is gone, that an order starts
         ("orders", {"since_us": None}),
         ("orders", {"state": 3}),
@@ -479,16 +460,16 @@ SPEC = JobSpec(1, 0, 1, 5, None)
 )
 def test_a_store_that_holds_what_cannot_be_is_refused(kind: str, change: Any, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
-    start = Order(1, 0, StartJob(1, RUNS, 5, None), 1, SENT)
-    store.save(MACHINE._replace(running=(RunningJob(SPEC, 0, RUNS, 5, None),)), {}, (start,))
+    start = Order(1, 0, m.StartJob(1, RUNS, 5, None), 1, SENT)
+    store.save(MACHINE._replace(running=(m.RunningJob(SPEC, 0, RUNS, 5, None),)), {}, (start,))
     store.close()
     with sqlite3.connect(tmp_path / "store") as file:
         (body,) = file.execute("SELECT body FROM kept WHERE kind = ?", (kind,)).fetchone()
         told = change
         if isinstance(change, dict):
             told = {**unpack(body, len(body)), **change}
-            if isinstance(told.get("item"), RunningJob):
-                told["item"] = record(RunningJob).write(told["item"])
+            if isinstance(told.get("item"), m.RunningJob):
+                told["item"] = record(m.RunningJob).write(told["item"])
         file.execute("UPDATE kept SET body = ? WHERE kind = ?", (pack(told), kind))
     file.close()
     with pytest.raises(UsageError, match="store: it holds what no adapter of this version has written: "):
@@ -496,12 +477,12 @@ def test_a_store_that_holds_what_cannot_be_is_refused(kind: str, change: Any, tm
 
 
 @pytest.mark.parametrize("value", [True, 1, 1.5, "text", (1, (2.0, None, "x"))])
-def test_notes_come_back_as_they_were(value: NoteValue, tmp_path: Path) -> None:
+def test_notes_come_back_as_they_were(value: m.NoteValue, tmp_path: Path) -> None:
     store = Store(str(tmp_path / "store"))
     for before in (1, True, value):  # equal ones are told apart
-        store.save(MACHINE._replace(notes=(Note(None, "key", before),), wakes=(7,)), {}, ())
+        store.save(MACHINE._replace(notes=(m.Note(None, "key", before),), wakes=(7,)), {}, ())
     store.close()
     saved = Store(str(tmp_path / "store")).load(MACHINE)
     assert saved is not None
-    assert repr(saved.welcome.notes) == repr((Note(None, "key", value),))
+    assert repr(saved.welcome.notes) == repr((m.Note(None, "key", value),))
     assert saved.welcome.wakes == (7,)

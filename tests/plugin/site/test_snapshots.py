@@ -12,33 +12,7 @@ from tests.properties import drawn
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.protocol.messages import (
-    COMPLETED,
-    FAILED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    UNKNOWN,
-    Action,
-    Belief,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobRevised,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    NodeClass,
-    NodeFailed,
-    NodeReturned,
-    PendingJob,
-    Run,
-    RunningJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.snapshots import (
     PENDING,
     RUNNING,
@@ -55,28 +29,28 @@ NODES: Final = 16
 WIDTH: Final = 4
 THEN_US: Final = 1_000 * SECOND_US
 NOW_US: Final = 2_000 * SECOND_US
-MACHINE: Final = NodeClass(NODES, 1, WIDTH, 1, 1_000, 0, 0, 0, swap_mb=1_000)
+MACHINE: Final = m.NodeClass(NODES, 1, WIDTH, 1, 1_000, 0, 0, 0, swap_mb=1_000)
 
 
 class Nobody:
     """A policy that decides nothing."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: View) -> Iterator[m.Action]:
         return iter(())
 
 
-def spec(number: int, processes: int = 2, limit_us: int | None = None, submit_us: int = 5) -> JobSpec:
-    return JobSpec(number, submit_us, processes, 600 * SECOND_US, limit_us)
+def spec(number: int, processes: int = 2, limit_us: int | None = None, submit_us: int = 5) -> m.JobSpec:
+    return m.JobSpec(number, submit_us, processes, 600 * SECOND_US, limit_us)
 
 
-def on(node: int, processes: int = 2) -> tuple[Run, ...]:
-    return (Run(node, 1, ThreadMask((1 << processes) - 1), processes),)
+def on(node: int, processes: int = 2) -> tuple[m.Run, ...]:
+    return (m.Run(node, 1, ThreadMask((1 << processes) - 1), processes),)
 
 
-def welcome(look: Snapshot, now_us: int, back: dict[int, int] | None = None) -> Welcome:
+def welcome(look: Snapshot, now_us: int, back: dict[int, int] | None = None) -> m.Welcome:
     """Return the welcome of a manager that shows this; ``back`` says when jobs came back from disk."""
     running = [
-        RunningJob(
+        m.RunningJob(
             seen.spec,
             seen.start_us,
             seen.runs,
@@ -93,15 +67,15 @@ def welcome(look: Snapshot, now_us: int, back: dict[int, int] | None = None) -> 
     ]
     waiting = [seen for seen in look.jobs.values() if seen.state == PENDING]
     waiting.sort(key=lambda seen: (seen.spec.submit_us, seen.spec.id))
-    pending = [PendingJob(seen.spec, seen.held) for seen in waiting]
-    belief = Belief("none", "bulk-synchronous", ())
+    pending = [m.PendingJob(seen.spec, seen.held) for seen in waiting]
+    belief = m.Belief("none", "bulk-synchronous", ())
     places = (tuple(sorted(look.down)), belief, tuple(running), tuple(pending), (), ())
-    return Welcome(PROTOCOL_VERSION, FEATURES, 0, now_us, (MACHINE,), *places)
+    return m.Welcome(m.PROTOCOL_VERSION, m.FEATURES, 0, now_us, (MACHINE,), *places)
 
 
 def draw_seen(random: Random, number: int, free: list[int], now_us: int, was: PolledJob | None) -> PolledJob | None:
     """Draw a job at a look: at the second one it may be what it was, with some of it changed."""
-    kind = random.choice(("none", PENDING, PENDING, RUNNING, RUNNING, RUNNING, SUSPENDED, COMPLETED, FAILED))
+    kind = random.choice(("none", PENDING, PENDING, RUNNING, RUNNING, RUNNING, SUSPENDED, m.COMPLETED, m.FAILED))
     kept = was is not None and was.state in (RUNNING, SUSPENDED) and random.random() < 0.7
     if kind == "none":
         return None
@@ -195,8 +169,8 @@ def test_every_kind_of_change_is_drawn() -> None:
         before, _ = settled(Snapshot({}), draw_look(random, THEN_US, None))
         kinds |= {type(event) for event in events_between(before, draw_look(random, NOW_US, before), NOW_US)}
     assert kinds == {
-        JobSubmitted, JobEnded, JobRequeued, JobHeld, JobReleased, JobStarted, JobModified, JobRevised, JobSuspended, JobResumed,
-        NodeFailed, NodeReturned,
+        m.JobSubmitted, m.JobEnded, m.JobRequeued, m.JobHeld, m.JobReleased, m.JobStarted, m.JobModified,
+        m.JobRevised, m.JobSuspended, m.JobResumed, m.NodeFailed, m.NodeReturned,
     }  # fmt: skip
 
 
@@ -215,7 +189,7 @@ def test_the_order_is_the_protocols() -> None:
     )
     after = Snapshot(
         {
-            1: PolledJob(spec(1), COMPLETED),
+            1: PolledJob(spec(1), m.COMPLETED),
             2: PolledJob(spec(2), SUSPENDED, start_us=THEN_US, runs=on(4), since_us=NOW_US - 1),
             3: PolledJob(spec(3, submit_us=NOW_US), PENDING, held=True, restarts=1),
             4: PolledJob(spec(4), SUSPENDED, runs=on(2), since_us=THEN_US),
@@ -226,19 +200,19 @@ def test_the_order_is_the_protocols() -> None:
         frozenset({8}),
     )
     assert events_between(before, after, NOW_US) == [
-        JobEnded(1, COMPLETED),
-        JobEnded(7, UNKNOWN),
-        NodeFailed(8),
-        NodeReturned(9),
-        JobRequeued(3),  # and the submission is the first one
-        JobHeld(3),
-        JobModified(spec(5)._replace(name="mesh")),
-        JobReleased(5),
-        JobRevised(6, 5 * SECOND_US, None),
-        JobSuspended(4, THEN_US),
-        JobStarted(2, THEN_US, on(4), 600 * SECOND_US, None),
-        JobSubmitted(spec(8, submit_us=NOW_US)),
-        JobSuspended(2, NOW_US - 1),  # a little later
+        m.JobEnded(1, m.COMPLETED),
+        m.JobEnded(7, m.UNKNOWN),
+        m.NodeFailed(8),
+        m.NodeReturned(9),
+        m.JobRequeued(3),  # and the submission is the first one
+        m.JobHeld(3),
+        m.JobModified(spec(5)._replace(name="mesh")),
+        m.JobReleased(5),
+        m.JobRevised(6, 5 * SECOND_US, None),
+        m.JobSuspended(4, THEN_US),
+        m.JobStarted(2, THEN_US, on(4), 600 * SECOND_US, None),
+        m.JobSubmitted(spec(8, submit_us=NOW_US)),
+        m.JobSuspended(2, NOW_US - 1),  # a little later
     ]
 
 
@@ -251,7 +225,7 @@ def test_what_differs_by_less_than_the_manager_can_tell_is_the_same() -> None:
     again = seen._replace(restarts=1)
     later = seen._replace(start_us=THEN_US + SECOND_US + 1)
     longer = seen._replace(limit_us=700 * SECOND_US)
-    for changed, kind in ((again, JobStarted), (later, JobStarted), (longer, JobRevised)):
+    for changed, kind in ((again, m.JobStarted), (later, m.JobStarted), (longer, m.JobRevised)):
         (event,) = events_between(Snapshot({1: was}), Snapshot({1: changed}), NOW_US, rules)
         assert isinstance(event, kind)
 
@@ -260,17 +234,17 @@ def test_a_job_without_threads_has_those_of_its_plan_or_the_lowest() -> None:
     somewhere = ThreadMask(0)
     seen = Snapshot(
         {
-            1: PolledJob(spec(1), RUNNING, runs=(Run(0, 1, somewhere, 2),)),  # as planned
+            1: PolledJob(spec(1), RUNNING, runs=(m.Run(0, 1, somewhere, 2),)),  # as planned
             2: PolledJob(
-                spec(2), RUNNING, runs=(Run(0, 1, somewhere, 1), Run(1, 1, somewhere, 1))
+                spec(2), RUNNING, runs=(m.Run(0, 1, somewhere, 1), m.Run(1, 1, somewhere, 1))
             ),  # planned elsewhere
-            3: PolledJob(spec(3), RUNNING, runs=(Run(1, 1, ThreadMask(1), 1),)),
+            3: PolledJob(spec(3), RUNNING, runs=(m.Run(1, 1, ThreadMask(1), 1),)),
             4: PolledJob(spec(4), PENDING),
         }
     )
-    plans = {1: (Run(0, 1, ThreadMask(6), 2),), 2: (Run(5, 2, ThreadMask(1), 1),)}
+    plans = {1: (m.Run(0, 1, ThreadMask(6), 2),), 2: (m.Run(5, 2, ThreadMask(1), 1),)}
     jobs = with_threads(seen, plans, [WIDTH] * NODES).jobs
     assert jobs[1].runs == plans[1]
-    assert jobs[2].runs == (Run(0, 1, ThreadMask(1), 1), Run(1, 1, ThreadMask(2), 1))
-    assert jobs[3].runs == (Run(1, 1, ThreadMask(1), 1),)
+    assert jobs[2].runs == (m.Run(0, 1, ThreadMask(1), 1), m.Run(1, 1, ThreadMask(2), 1))
+    assert jobs[3].runs == (m.Run(1, 1, ThreadMask(1), 1),)
     assert jobs[4] == seen.jobs[4]

@@ -13,28 +13,7 @@ import pytest
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.common.errors import ProtocolError, UsageError
-from cosched_plugin.protocol.messages import (
-    Action,
-    ActionRefused,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobReleased,
-    JobRequeued,
-    JobSpec,
-    JobStarted,
-    KillJob,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    Run,
-    StartJob,
-    StartTogether,
-    SubmitJob,
-    SuspendJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.quarantine import PolicyFailed
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.driver import Outcome, Unsettled
@@ -125,16 +104,16 @@ class Slurm:
 class Told:
     """A scheduler that says what a test wants, batch by batch, and keeps what it is told."""
 
-    def __init__(self, *answers: list[Action]) -> None:
+    def __init__(self, *answers: list[m.Action]) -> None:
         self.answers = list(answers)
-        self.events: list[list[Event]] = []
-        self.welcomes: list[Welcome] = []
+        self.events: list[list[m.Event]] = []
+        self.welcomes: list[m.Welcome] = []
 
-    def make(self, welcome: Welcome) -> Told:
+    def make(self, welcome: m.Welcome) -> Told:
         self.welcomes.append(welcome)
         return self
 
-    def handle(self, now_us: int, events: Any) -> list[Action]:
+    def handle(self, now_us: int, events: Any) -> list[m.Action]:
         self.events.append(list(events))
         return self.answers.pop(0) if self.answers else []
 
@@ -164,8 +143,8 @@ def go_on(one: Enforcer, slurm: Slurm, seconds: float) -> None:
     one.turn()
 
 
-def start(job_id: int, node: int = 0, limit_us: int | None = 5 * MINUTE_US) -> StartJob:
-    return StartJob(job_id, (Run(node, 1, ALL, 4),), 10 * SECOND_US, limit_us)
+def start(job_id: int, node: int = 0, limit_us: int | None = 5 * MINUTE_US) -> m.StartJob:
+    return m.StartJob(job_id, (m.Run(node, 1, ALL, 4),), 10 * SECOND_US, limit_us)
 
 
 def ready_actuator(slurm: Slurm, version: str = "v0.0.38") -> SlurmActuator:
@@ -184,34 +163,34 @@ def test_what_is_asked_for_each_action() -> None:
     slurm = Slurm({"job_id": 1}, running, free, again, array)
     actuator = ready_actuator(slurm)
     carry_out = actuator.carry_out
-    two = (Run(0, 1, ALL, 4), Run(1, 1, ThreadMask(3), 2))
+    two = (m.Run(0, 1, ALL, 4), m.Run(1, 1, ThreadMask(3), 2))
     for action, asked in (
         (start(1), ("job/1", {"nodelist": "n0", "hold": False})),
         (start(1, limit_us=5 * MINUTE_US + 1), ("job/1", {"nodelist": "n0", "hold": False, "time_limit": 6})),
         (start(4), ("job/4", {"nodelist": "n0", "hold": False, "begin_time": "now"})),
-        (StartJob(3, two, SECOND_US, 5 * MINUTE_US), ("job/3", {"nodelist": "n0,n1", "hold": False, "nodes": "2-2"})),
+        (m.StartJob(3, two, SECOND_US, 5 * MINUTE_US), ("job/3", {"nodelist": "n0,n1", "hold": False, "nodes": "2-2"})),
         (start(task_number(9, 5)), ("job/9_5", {"nodelist": "n0", "hold": False})),
-        (ReviseJob(2, SECOND_US, 7 * MINUTE_US), ("job/2", {"time_limit": 7})),
-        (SuspendJob(2), ("suspend", "2")),
-        (RequeueJob(2), ("requeuehold", "2")),
-        (KillJob(2), ("DELETE", "job/2")),
+        (m.ReviseJob(2, SECOND_US, 7 * MINUTE_US), ("job/2", {"time_limit": 7})),
+        (m.SuspendJob(2), ("suspend", "2")),
+        (m.RequeueJob(2), ("requeuehold", "2")),
+        (m.KillJob(2), ("DELETE", "job/2")),
     ):
         slurm.asked.clear()
         assert carry_out(action) is None
         assert slurm.asked == [asked]
     slurm.asked.clear()
-    assert carry_out(ReviseJob(2, 9 * SECOND_US, 5 * MINUTE_US)) is None  # the same limit
-    assert carry_out(ResumeJob(2)) is None  # so soon after the suspension: later
+    assert carry_out(m.ReviseJob(2, 9 * SECOND_US, 5 * MINUTE_US)) is None  # the same limit
+    assert carry_out(m.ResumeJob(2)) is None  # so soon after the suspension: later
     assert slurm.asked == []
     slurm.now_s += 2.2
     actuator.follow_up()
     assert slurm.asked == [("resume", "2")]
-    impossible: list[Action] = [SuspendJob(2, to_disk=True), SubmitJob(JobSpec(0, 0, 1, 1))]
+    impossible: list[m.Action] = [m.SuspendJob(2, to_disk=True), m.SubmitJob(m.JobSpec(0, 0, 1, 1))]
     for other in impossible:
         assert isinstance(carry_out(other), str)
     assert carry_out(start(2)) == "it is RUNNING, not waiting"
     assert carry_out(start(77)) == "it is gone, not waiting"
-    assert carry_out(RejectJob(1, "too large")) is None
+    assert carry_out(m.RejectJob(1, "too large")) is None
     assert slurm.asked[-1] == ("update", "JobId=1", "AdminComment=cosched: too large")
 
 
@@ -232,7 +211,7 @@ def test_a_group_of_which_one_is_refused_is_taken_back() -> None:
     slurm = Slurm({"job_id": 1}, {"job_id": 2})
     carry_out = ready_actuator(slurm).carry_out
     slurm.answers["job/2"] = Reply(500, REFUSED)
-    group = StartTogether((start(1), start(2, 1)))
+    group = m.StartTogether((start(1), start(2, 1)))
     assert "job 2 of a group" in str(carry_out(group))
     assert slurm.asked[-2:] == [("uhold", "1"), ("job/1", {"nodelist": ""})]
     slurm.refuses.add("uhold")  # it has started by now
@@ -245,17 +224,17 @@ def test_a_refused_start_backs_off_and_is_tried_again(tmp_path: Path) -> None:
     slurm.answers["job/1"] = Reply(500, REFUSED)
     told = Told([start(1)], [], [start(1)], [])
     one = enforcer_of(slurm, told, tmp_path)
-    assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
+    assert [type(event) for event in told.events[1]] == [m.ActionRefused, m.JobHeld]
     assert slurm.asked == [("job/1", {"nodelist": "n0", "hold": False})]
     go_on(one, slurm, 1.0)
     assert len(told.events) == 2
     go_on(one, slurm, 1.1)
-    assert told.events[2] == [JobReleased(1)]
-    assert [type(event) for event in told.events[3]] == [ActionRefused, JobHeld]
+    assert told.events[2] == [m.JobReleased(1)]
+    assert [type(event) for event in told.events[3]] == [m.ActionRefused, m.JobHeld]
     go_on(one, slurm, 3.0)
     assert len(told.events) == 4  # twice as long
     go_on(one, slurm, 1.1)
-    assert told.events[4] == [JobReleased(1)]
+    assert told.events[4] == [m.JobReleased(1)]
 
 
 def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
@@ -269,7 +248,7 @@ def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
     slurm.asked.clear()
     go_on(one, slurm, 1.1)
     assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": "", "time_limit": 5})]
-    assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
+    assert [type(event) for event in told.events[1]] == [m.ActionRefused, m.JobHeld]
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETED"])
@@ -291,7 +270,7 @@ def test_a_job_that_has_begun_since_the_last_poll_is_neither_held_nor_refused(st
     assert slurm.asked == []
     assert len(told.events) == 1
     go_on(one, slurm, 0.1)
-    assert [type(event) for event in told.events[-1]] == ([JobEnded] if state == "COMPLETED" else [JobStarted])
+    assert [type(event) for event in told.events[-1]] == ([m.JobEnded] if state == "COMPLETED" else [m.JobStarted])
     go_on(one, slurm, 9.0)
     assert slurm.asked == []
 
@@ -348,13 +327,13 @@ def test_a_job_that_slurm_requeues_is_held_freed_and_placed_again(tmp_path: Path
     }
     go_on(one, slurm, 0.1)
     assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": ""})]
-    assert told.events[1] == [JobRequeued(1), JobHeld(1)]
+    assert told.events[1] == [m.JobRequeued(1), m.JobHeld(1)]
     slurm.jobs[1] |= {"state_reason": "JobHeldUser", "required_nodes": ""}
     slurm.asked.clear()
     go_on(one, slurm, 1.0)
     assert len(told.events) == 2
     go_on(one, slurm, 0.3)
-    assert told.events[2] == [JobReleased(1)]
+    assert told.events[2] == [m.JobReleased(1)]
     assert slurm.asked[0] == ("job/1", {"nodelist": "n1", "hold": False, "begin_time": "now"})
 
 
@@ -368,7 +347,7 @@ def test_an_operators_hold_outlives_a_start_that_is_taken_back(tmp_path: Path) -
     go_on(one, slurm, 2.1)
     assert slurm.asked == [("job/1", {"nodelist": ""})]
     go_on(one, slurm, 90.0)
-    assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
+    assert [type(event) for event in told.events[1]] == [m.ActionRefused, m.JobHeld]
     assert len(told.events) == 2
 
 
@@ -391,8 +370,8 @@ def test_a_job_that_runs_elsewhere_than_decided_is_told_of(tmp_path: Path) -> No
     slurm.jobs[1]["nodes"] = "n2"
     go_on(one, slurm, 0.1)
     (event,) = told.events[1]
-    assert isinstance(event, JobStarted)
-    assert event.runs == (Run(2, 1, ALL, 4),)
+    assert isinstance(event, m.JobStarted)
+    assert event.runs == (m.Run(2, 1, ALL, 4),)
 
 
 def test_one_process_enforces(tmp_path: Path) -> None:
@@ -439,7 +418,7 @@ def test_a_slurm_that_never_answers_is_given_up_when_it_is_said_to_be(monkeypatc
 
 def test_a_scheduler_whose_policy_fails_begins_anew_from_slurms_state(tmp_path: Path) -> None:
     class Fails(Told):
-        def handle(self, now_us: int, events: Any) -> list[Action]:
+        def handle(self, now_us: int, events: Any) -> list[m.Action]:
             if len(self.welcomes) == 1 and events:
                 raise PolicyFailed("once")
             return super().handle(now_us, events)

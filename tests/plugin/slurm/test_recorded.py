@@ -19,17 +19,7 @@ from tests.plugin.slurm.record import Taken
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, WAITING
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.protocol.messages import (
-    END_STATES,
-    UNKNOWN,
-    Action,
-    Event,
-    JobEnded,
-    JobStarted,
-    JobSubmitted,
-    StartJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.poll_loop import Clock, Silent
@@ -280,12 +270,12 @@ class NoTools:
 class Watched:
     """A core whose events are written down; its state is checked after each batch."""
 
-    def __init__(self, welcome: Welcome, events: list[Event], actions: list[Action]) -> None:
+    def __init__(self, welcome: m.Welcome, events: list[m.Event], actions: list[m.Action]) -> None:
         self.core: SchedulerCore = choose("easy").scheduler(welcome)
         self.events = events
         self.actions = actions
 
-    def handle(self, now_us: int, events: Any) -> list[Action]:
+    def handle(self, now_us: int, events: Any) -> list[m.Action]:
         self.events += events
         found = self.core.handle(now_us, events)
         self.core.check()
@@ -294,8 +284,8 @@ class Watched:
 
 
 def enforcer_of(
-    slurm: Transport, tools: Tools, partition: str, now_s: list[float], folder: Path, said: list[str], events: list[Event],
-    actions: list[Action], version: str = "v0.0.38",
+    slurm: Transport, tools: Tools, partition: str, now_s: list[float], folder: Path, said: list[str], events: list[m.Event],
+    actions: list[m.Action], version: str = "v0.0.38",
 ) -> tuple[Enforcer, Cluster]:  # fmt: skip
     """Return what enforces EASY on a Slurm, and its cluster, after one poll."""
     clock, log = Clock(lambda: now_s[0]), Log("test", write=said.append)
@@ -306,11 +296,11 @@ def enforcer_of(
     return Enforcer(cluster, actuator, store, lambda welcome: Watched(welcome, events, actions), clock, log), cluster
 
 
-def played(tmp_path: Path, spoil: Random | None = None) -> tuple[list[Event], Played, NoTools, list[str]]:
+def played(tmp_path: Path, spoil: Random | None = None) -> tuple[list[m.Event], Played, NoTools, list[str]]:
     """Replay the session; no node but the one that died and the one that was drained may be out of service ever."""
     slurm, tools, said = Played(session(), spoil), NoTools(), list[str]()
-    events: list[Event] = []
-    actions: list[Action] = []
+    events: list[m.Event] = []
+    actions: list[m.Action] = []
     now_s = slurm.go_on()
     assert now_s is not None
     clock = [now_s]
@@ -330,13 +320,13 @@ def played(tmp_path: Path, spoil: Random | None = None) -> tuple[list[Event], Pl
 def test_a_recorded_session_replays(tmp_path: Path) -> None:
     """39 jobs, of which others decide: cancel, hold, suspend, drain, a dead node, slurmctld down for 12 s, slurmrestd for 1 s."""
     events, slurm, _, said = played(tmp_path)
-    ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
-    submitted = Counter(event.job.id for event in events if isinstance(event, JobSubmitted))
+    ends = Counter(event.job_id for event in events if isinstance(event, m.JobEnded))
+    submitted = Counter(event.job.id for event in events if isinstance(event, m.JobSubmitted))
     assert set(submitted.values()) == set(ends.values()) == {1}
     assert len(submitted) >= 34
-    assert not [event for event in events if isinstance(event, JobEnded) and event.state == UNKNOWN]
-    assert {event.state for event in events if isinstance(event, JobEnded)} <= END_STATES
-    started = {event.job_id for event in events if isinstance(event, JobStarted)}
+    assert not [event for event in events if isinstance(event, m.JobEnded) and event.state == m.UNKNOWN]
+    assert {event.state for event in events if isinstance(event, m.JobEnded)} <= m.END_STATES
+    started = {event.job_id for event in events if isinstance(event, m.JobStarted)}
     assert len(started) >= 15  # elsewhere than decided
     assert sum("does not answer, and nothing is decided" in line for line in said) == 2
     for job in submitted:  # placed by us: never twice without having been taken back
@@ -351,9 +341,9 @@ def test_a_recorded_session_replays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_answers_that_are_cut_late_or_missing_change_nothing_but_the_time(tmp_path: Path, seed: int) -> None:
     events, _, _, _ = played(tmp_path, Random(seed))
-    ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
+    ends = Counter(event.job_id for event in events if isinstance(event, m.JobEnded))
     assert set(ends.values()) == {1}
-    assert not [event for event in events if isinstance(event, JobEnded) and event.state == UNKNOWN]
+    assert not [event for event in events if isinstance(event, m.JobEnded) and event.state == m.UNKNOWN]
 
 
 # ---------------------------------------------------------------- our own recording
@@ -396,8 +386,8 @@ class Repeated:
 def test_our_own_recording_gives_the_same_orders(tmp_path: Path, release: str) -> None:
     """Ten jobs, an array, a drained node, a requeue, a slurmctld that begins anew: the same placements at the same moments."""
     repeated = Repeated(OWN / f"easy-{release}.jsonl.gz")
-    events: list[Event] = []
-    actions: list[Action] = []
+    events: list[m.Event] = []
+    actions: list[m.Action] = []
     clock = [repeated.rows[0]["begin"]]
     version = repeated.rows[0]["version"]
     with repeated.taken.used():
@@ -408,9 +398,9 @@ def test_our_own_recording_gives_the_same_orders(tmp_path: Path, release: str) -
             repeated.next += 1
             clock[0] = row["turn"]
             enforcer.turn()
-    ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
+    ends = Counter(event.job_id for event in events if isinstance(event, m.JobEnded))
     assert set(ends.values()) == {1}
-    starts = [action.job_id for action in actions if isinstance(action, StartJob)]
+    starts = [action.job_id for action in actions if isinstance(action, m.StartJob)]
     assert (len(starts), len(set(starts))) == (10, 9)  # one of them once more, after its requeue
     assert set(starts) <= ends.keys()
     assert cluster.down == set()

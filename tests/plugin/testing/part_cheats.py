@@ -4,41 +4,29 @@ from __future__ import annotations
 
 from typing import cast
 
-from cosched_plugin.api import (
-    WHOLE_NODES,
-    Context,
-    Gate,
-    JobSpec,
-    Matching,
-    Offer,
-    Order,
-    Seat,
-    Shape,
-    Snapshot,
-    View,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.placement.compact import FirstFit
 
 
-class SmallFirst(Order):
+class SmallFirst(api.Order):
     by_arrival = True
 
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+    def arrange(self, jobs: list[api.JobSpec], view: api.View) -> list[api.JobSpec]:
         return sorted(jobs, key=lambda job: job.processes)
 
 
-class Forgetful(Order):
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+class Forgetful(api.Order):
+    def arrange(self, jobs: list[api.JobSpec], view: api.View) -> list[api.JobSpec]:
         return jobs[1:]
 
 
-class Ungated(Matching):
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+class Ungated(api.Matching):
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         return offer
 
 
-class Undecided(Matching):
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+class Undecided(api.Matching):
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         return offer if gate.admit(offer) and offer.job.id % 5 else None
 
 
@@ -47,14 +35,14 @@ class Blind(FirstFit):
 
     counts = False
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         return super().offer(job, snapshot._replace(free=snapshot.view.machine.exists))
 
 
 class Late(FirstFit):
     counts = False
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         offer = super().offer(job, snapshot)
         return None if offer is None else offer._replace(start_us=offer.start_us + 1)
 
@@ -62,14 +50,14 @@ class Late(FirstFit):
 class Halving(FirstFit):
     counts = False
 
-    def price(self, job: JobSpec, view: View) -> int:
+    def price(self, job: api.JobSpec, view: api.View) -> int:
         return cast(int, job.processes / 2)
 
 
-class Plain(Shape):
-    provides = frozenset({WHOLE_NODES})
+class Plain(api.Shape):
+    provides = frozenset({api.WHOLE_NODES})
 
-    def shaped(self, view: View) -> View:
+    def shaped(self, view: api.View) -> api.View:
         return view
 
 

@@ -13,23 +13,7 @@ import pytest
 from tests.processes import run_python
 
 from cosched_hwmodel.units import seconds_text
-from cosched_plugin.api import (
-    Action,
-    JobSpec,
-    RejectJob,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    View,
-    WakeAt,
-    each_node,
-    first_fit,
-    layers_of,
-    minus,
-)
+from cosched_plugin import api
 from cosched_plugin.common.errors import MachineError, PluginError
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.state import State
@@ -107,38 +91,38 @@ def test_report_is_one_line() -> None:
 class Greedy:
     """Start whatever fits, in order of submission: valid, though unfair."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for job in view.queue:
-            runs = first_fit(job, view.free, view.machine, view.free_memory_mb)
+            runs = api.first_fit(job, view.free, view.machine, view.free_memory_mb)
             if runs is not None:
-                yield StartJob(job.id, runs, job.estimate_us, job.limit_us)
+                yield api.StartJob(job.id, runs, job.estimate_us, job.limit_us)
 
 
 class Group(Greedy):
     """Start whatever fits, all in one decision, with notes and wakes, which few policies use."""
 
-    def decide(self, view: View) -> Iterator[Action]:
-        starts: list[StartJob] = []
+    def decide(self, view: api.View) -> Iterator[api.Action]:
+        starts: list[api.StartJob] = []
         free = view.free
         for job in view.queue:
             if job.memory_mb or view.note(job.id, "alone"):
                 continue
-            runs = first_fit(job, free, view.machine, view.free_memory_mb)
+            runs = api.first_fit(job, free, view.machine, view.free_memory_mb)
             if runs is not None:
-                start = StartJob(job.id, runs, job.estimate_us, job.limit_us)
+                start = api.StartJob(job.id, runs, job.estimate_us, job.limit_us)
                 starts.append(start)
-                free = minus(free, layers_of(runs, view.machine.depth))
+                free = api.minus(free, api.layers_of(runs, view.machine.depth))
         if starts:
-            yield StartTogether(tuple(starts))
+            yield api.StartTogether(tuple(starts))
         for job in view.queue:
             if job.memory_mb and not view.note(job.id, "alone"):
-                yield SetNote(job.id, "alone", True)
+                yield api.SetNote(job.id, "alone", True)
                 if view.now_us + 1_000_000 not in view.wakes():
-                    yield WakeAt(view.now_us + 1_000_000)
+                    yield api.WakeAt(view.now_us + 1_000_000)
             elif job.memory_mb and job.submit_us < view.now_us:
-                yield RejectJob(job.id, "memory is out of fashion")
+                yield api.RejectJob(job.id, "memory is out of fashion")
         if view.note(None, "waiting") != view.queued:
-            yield SetNote(None, "waiting", view.queued)
+            yield api.SetNote(None, "waiting", view.queued)
 
 
 class Stateful(Greedy):
@@ -147,7 +131,7 @@ class Stateful(Greedy):
     def __init__(self) -> None:
         self.passes = 0
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         self.passes += 1
         if self.passes % 7:
             yield from super().decide(view)
@@ -159,9 +143,9 @@ class StatefulEstimates(Greedy):
     def __init__(self) -> None:
         self.seen: set[int] = set()
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for action in super().decide(view):
-            assert isinstance(action, StartJob)
+            assert isinstance(action, api.StartJob)
             self.seen.add(action.job_id)
             yield action._replace(estimate_us=action.estimate_us + len(self.seen))
 
@@ -169,9 +153,9 @@ class StatefulEstimates(Greedy):
 class Starving(Greedy):
     """Never start wide jobs."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for action in super().decide(view):
-            assert isinstance(action, StartJob)
+            assert isinstance(action, api.StartJob)
             if sum(count * processes for _, count, _, processes in action.runs) < 4:
                 yield action
 
@@ -179,29 +163,29 @@ class Starving(Greedy):
 class HalfHearted(Greedy):
     """Start one job a pass."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for action in super().decide(view):
             yield action
             return
 
 
 class DoubleStarting(Greedy):
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for action in super().decide(view):
             yield action
             yield action
 
 
 class Overcommitting(Greedy):
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for job in view.queue:
-            runs = first_fit(job, view.machine.exists, view.machine, view.machine.memory_mb)
+            runs = api.first_fit(job, view.machine.exists, view.machine, view.machine.memory_mb)
             assert runs is not None
-            yield StartJob(job.id, runs, job.estimate_us, job.limit_us)
+            yield api.StartJob(job.id, runs, job.estimate_us, job.limit_us)
 
 
 class Raising(Greedy):
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         yield from super().decide(view)
         if len(view.running) > 2:
             raise KeyError("lost")
@@ -210,38 +194,38 @@ class Raising(Greedy):
 class SleepingBadly(Greedy):
     """Request wakes without end."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         yield from super().decide(view)
         if not view.wakes():
-            yield WakeAt(view.now_us + 1)
+            yield api.WakeAt(view.now_us + 1)
 
 
 class Pausing(Greedy):
     """Suspend each very slow job for a second: valid, though useless."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for job_id in sorted(view.running):
             running = view.running[job_id]
             if running.suspended_us is not None and running.suspended_us < view.now_us:
-                yield ResumeJob(job_id)
+                yield api.ResumeJob(job_id)
                 running = view.running[job_id]  # its end and limit have been put off, too
-                yield ReviseJob(job_id, running.end_us - running.start_us, running.limit_us)
+                yield api.ReviseJob(job_id, running.end_us - running.start_us, running.limit_us)
             elif running.suspended_us is None and running.measured_ppm > 2_000_000:
-                yield SuspendJob(job_id)
+                yield api.SuspendJob(job_id)
                 if view.now_us + 1_000_000 not in view.wakes():
-                    yield WakeAt(view.now_us + 1_000_000)
+                    yield api.WakeAt(view.now_us + 1_000_000)
         yield from super().decide(view)
 
 
 class Hesitant(Greedy):
     """Suspend each job when it starts, and resume it at once: valid, though useless. None of it happens where a start is refused."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for start in super().decide(view):
             yield start
-            if isinstance(start, StartJob):
-                yield SuspendJob(start.job_id)
-                yield ResumeJob(start.job_id)
+            if isinstance(start, api.StartJob):
+                yield api.SuspendJob(start.job_id)
+                yield api.ResumeJob(start.job_id)
 
 
 class Swapping(Greedy):
@@ -250,7 +234,7 @@ class Swapping(Greedy):
     A job that returns from disk is suspended for a second on its nodes, which must not make it ready earlier. Valid, though useless.
     """
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         more = True
         while more:  # a job that leaves makes room for others to return, and the other way round
             more = False
@@ -261,34 +245,34 @@ class Swapping(Greedy):
             yield action
             yield from _wake(view, 600)
 
-    def _swapped(self, job_id: int, view: View) -> Iterator[Action]:
+    def _swapped(self, job_id: int, view: api.View) -> Iterator[api.Action]:
         running = view.running[job_id]
         stopped_us = running.suspended_us
         if stopped_us is None:
             on_its_way = running.ready_us - view.resume_us < view.now_us < running.ready_us
             if on_its_way and not view.note(job_id, "stopped"):
-                yield SetNote(job_id, "stopped", True)
-                yield SuspendJob(job_id)
+                yield api.SetNote(job_id, "stopped", True)
+                yield api.SuspendJob(job_id)
                 yield from _wake(view, 1)
             elif self._is_due(running, view):
-                yield SetNote(job_id, "swapped", True)
-                yield SuspendJob(job_id, to_disk=True)
+                yield api.SetNote(job_id, "swapped", True)
+                yield api.SuspendJob(job_id, to_disk=True)
                 yield from _wake(view, 600)
         elif stopped_us + (600 * S if running.on_disk else 1) <= view.now_us and (
             not running.on_disk or view.may_resume(running)
         ):
-            yield ResumeJob(job_id)
+            yield api.ResumeJob(job_id)
             yield from _wake(view, 1)
 
-    def _is_due(self, running: Running, view: View) -> bool:
+    def _is_due(self, running: Running, view: api.View) -> bool:
         memory_mb = running.job.memory_mb
-        room = all(memory_mb * count <= view.free_swap_mb[node] for node, count in each_node(running.runs))
+        room = all(memory_mb * count <= view.free_swap_mb[node] for node, count in api.each_node(running.runs))
         return room and not view.note(running.job.id, "swapped") and view.now_us >= running.start_us + 600 * S
 
 
-def _wake(view: View, seconds: int) -> Iterator[Action]:
+def _wake(view: api.View, seconds: int) -> Iterator[api.Action]:
     if view.now_us + seconds * S not in view.wakes():
-        yield WakeAt(view.now_us + seconds * S)
+        yield api.WakeAt(view.now_us + seconds * S)
 
 
 class Choosy(Greedy):
@@ -298,7 +282,7 @@ class Choosy(Greedy):
         self._late = late
         self._most = most
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         if len(view.machine.classes) > self._most and (view.running or not self._late):
             raise MachineError("nodes of several kinds")
         yield from super().decide(view)
@@ -307,9 +291,9 @@ class Choosy(Greedy):
 class Forgetful(Pausing):
     """Suspend slow jobs, and never resume them."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         for action in super().decide(view):
-            if isinstance(action, ResumeJob):
+            if isinstance(action, api.ResumeJob):
                 return
             yield action
 
@@ -317,52 +301,52 @@ class Forgetful(Pausing):
 class Stingy(Greedy):
     """Take back time that was granted."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         yield from super().decide(view)
         for job_id, running in sorted(view.running.items()):
             if running.limit_us is not None and running.limit_us > 1:
-                yield ReviseJob(job_id, 1, running.limit_us - 1)
+                yield api.ReviseJob(job_id, 1, running.limit_us - 1)
 
 
 class Hurried(Greedy):
     """Resume a job that is not suspended."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         yield from super().decide(view)
         for job_id in sorted(view.running):
-            yield ResumeJob(job_id)
+            yield api.ResumeJob(job_id)
 
 
-def mutating(change: Callable[[View], None]) -> type[Greedy]:
+def mutating(change: Callable[[api.View], None]) -> type[Greedy]:
     class Mutating(Greedy):
-        def decide(self, view: View) -> Iterator[Action]:
+        def decide(self, view: api.View) -> Iterator[api.Action]:
             yield from super().decide(view)
             change(view)
 
     return Mutating
 
 
-def _lend_memory(view: View) -> None:
+def _lend_memory(view: api.View) -> None:
     view.free_memory_mb[0] += 1  # type: ignore[index]
 
 
-def _forget_ends(view: View) -> None:
+def _forget_ends(view: api.View) -> None:
     view.releases.clear()  # type: ignore[attr-defined]
 
 
-def _evict(view: View) -> None:
+def _evict(view: api.View) -> None:
     view.running.clear()  # type: ignore[attr-defined]
 
 
-def _change_plan(view: View) -> None:
+def _change_plan(view: api.View) -> None:
     view.availability().append((1 << 60, view.machine.exists))  # type: ignore[attr-defined]
 
 
-def _grow_node(view: View) -> None:
+def _grow_node(view: api.View) -> None:
     view.machine.threads_of[0] += 8
 
 
-def _change_counts(view: View) -> None:
+def _change_counts(view: api.View) -> None:
     view.thread_counts(view.free)[0] += 1
 
 
@@ -422,7 +406,7 @@ def test_bad_policies_are_caught(policy: Callable[[], Policy], problem: str, mon
 class Idle:
     """Decide nothing."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         return iter(())
 
 
@@ -440,7 +424,7 @@ def test_many_jobs_that_could_start_make_a_short_text() -> None:
         ([1], [1, 3], "[1] None, not 3"),
         ({1: (1, 2)}, {1: (1, 3)}, "[1][1] 2, not 3"),
         ({1: 5}, {2: 5}, "[1] 5, not None"),
-        ((RejectJob(1, "a" * 300),), (RejectJob(1, "a" * 299 + "b"),), "[0].reason 'aaa"),
+        ((api.RejectJob(1, "a" * 300),), (api.RejectJob(1, "a" * 299 + "b"),), "[0].reason 'aaa"),
     ],
 )
 def test_a_difference_is_told_where_it_is(one: object, other: object, text: str) -> None:
@@ -450,7 +434,7 @@ def test_a_difference_is_told_where_it_is(one: object, other: object, text: str)
 class Endless(Idle):
     """Never return, also where something interrupts it with an error that policies catch."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: api.View) -> Iterator[api.Action]:
         while True:
             with suppress(Exception):
                 time.sleep(0.001)
@@ -459,7 +443,7 @@ class Endless(Idle):
 class EndlessAtLast(Idle):
     """The same where the machine is looked at before the first decision."""
 
-    def check_site(self, view: View) -> None:
+    def check_site(self, view: api.View) -> None:
         while True:
             pass
 
@@ -525,7 +509,7 @@ def _in_another_state(self: State, job_id: int, how: str) -> None:
     FORGET(self, job_id, COMPLETED)
 
 
-def _as_if_it_ran(self: State, job_id: int) -> JobSpec:
+def _as_if_it_ran(self: State, job_id: int) -> api.JobSpec:
     """Report the end of a job as if it had never been suspended."""
     job = LEAVE(self, job_id)
     self.ended = [(running._replace(suspended_us=None, idle_us=0), how) for running, how in self.ended]

@@ -27,20 +27,7 @@ from tests.runs import runs_on
 
 from cosched_plugin.api import Action, StartJob, View, first_fit
 from cosched_plugin.core.engine import Policy
-from cosched_plugin.protocol.messages import (
-    Belief,
-    ChangeSlot,
-    JobEnded,
-    JobRequeued,
-    JobSpec,
-    JobSubmitted,
-    NodeClass,
-    QuantumEnded,
-    ResumeJob,
-    SetRotation,
-    SuspendJob,
-    Turn,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.testing.check import PolicyCheckError, check_policy
 from cosched_plugin.testing.happenings import due_events
 from cosched_plugin.testing.site import Site
@@ -103,8 +90,8 @@ def test_another_process_answers_batches_with_slots_as_well() -> None:
 # ---------------------------------------------------------------- the site
 
 S = 1_000_000
-NODES = (NodeClass(4, 1, 1, 1, 0, 0, 0, 0),)
-BELIEF = Belief("none", "bulk-synchronous", ())
+NODES = (m.NodeClass(4, 1, 1, 1, 0, 0, 0, 0),)
+BELIEF = m.Belief("none", "bulk-synchronous", ())
 
 
 class Table:
@@ -114,9 +101,9 @@ class Table:
         """``jobs``: slot and first node of each, which takes two nodes; ``unpaired``: number of one that is so."""
         self.site = Site(NODES, BELIEF, 0, 10 * S)
         for number, (slot, node) in enumerate(jobs, 1):
-            spec = JobSpec(number, 0, 2, 25 * S, unpaired=number == unpaired)
+            spec = m.JobSpec(number, 0, 2, 25 * S, unpaired=number == unpaired)
             self.site.jobs[number] = SiteJob(25 * S)
-            self.site.happen([JobSubmitted(spec)])
+            self.site.happen([m.JobSubmitted(spec)])
             assert self.site.act(StartJob(number, runs_on((node, 2, 1, 1)), 25 * S, None, slot)) is None
         self.site.settle()
 
@@ -134,10 +121,10 @@ class Table:
             events = due_events(random, self.site)
             for event in events:
                 match event:
-                    case QuantumEnded():
+                    case m.QuantumEnded():
                         shared = ",".join(str(job_id) for job_id, _ in event.shares)
                         told.append((due_us / S, f"{event.quantum}:{event.slot}/{event.left} {shared}".strip()))
-                    case JobEnded():
+                    case m.JobEnded():
                         told.append((due_us / S, f"job {event.job_id} {event.state}"))
             self.site.happen(events)
             self.site.settle()
@@ -150,13 +137,13 @@ class Table:
         return self.site.jobs[job_id].ran_us(self.site.ledger.running[job_id], self.site.ledger.now_us)
 
 
-def rotation(*turns: Turn, quantum: int = 1) -> SetRotation:
-    return SetRotation(quantum, turns)
+def rotation(*turns: m.Turn, quantum: int = 1) -> m.SetRotation:
+    return m.SetRotation(quantum, turns)
 
 
 def test_slots_take_turns() -> None:
     table = Table((0, 0), (0, 2), (1, 1))
-    assert table.do(rotation(Turn((0,), 2), Turn((1,)))) == [None]
+    assert table.do(rotation(m.Turn((0,), 2), m.Turn((1,)))) == [None]
     assert table.go() == [
         (10, "1:0/1 1,2"),
         (20, "2:0/0 1,2"),
@@ -174,34 +161,34 @@ def test_slots_take_turns() -> None:
 def test_without_a_rotation_slot_0_runs_all_the_time() -> None:
     table = Table((0, 0), (1, 1))
     assert table.go() == [(25, "job 1 COMPLETED")]
-    assert table.do(rotation(Turn((1,)))) == [None]
+    assert table.do(rotation(m.Turn((1,)))) == [None]
     assert table.go() == [(35, "1:1/0 2"), (45, "2:1/0 2"), (50, "job 2 COMPLETED")]
 
 
 def test_turns_in_which_no_job_can_run_are_passed_over() -> None:
     table = Table((0, 0), (1, 0), (2, 0))
-    table.do(rotation(Turn((0,)), Turn((1,)), Turn((2,))), SuspendJob(2))
+    table.do(rotation(m.Turn((0,)), m.Turn((1,)), m.Turn((2,))), m.SuspendJob(2))
     assert table.go(25) == [(10, "1:0/0 1"), (20, "2:2/0 3")]
-    assert table.do(ResumeJob(2)) == [None]
+    assert table.do(m.ResumeJob(2)) == [None]
     assert table.go(49) == [(30, "3:0/0 1"), (40, "4:1/0 2")]
 
 
 def test_jobs_that_start_or_change_their_slot_run_from_the_next_quantum_on() -> None:
     table = Table((0, 0), (1, 0), (1, 2))
-    table.do(rotation(Turn((0,)), Turn((1,))))
+    table.do(rotation(m.Turn((0,)), m.Turn((1,))))
     table.go(4)
-    assert table.do(ChangeSlot(3, 0)) == [None]
+    assert table.do(m.ChangeSlot(3, 0)) == [None]
     assert table.go(10) == [(10, "1:0/0 1")]
     table.go(14)
-    assert table.do(ChangeSlot(2, 4)) == [None]
+    assert table.do(m.ChangeSlot(2, 4)) == [None]
     assert table.go(30) == [(20, "2:1/0 2"), (30, "3:0/0 1,3")]  # job 2 has kept its turn
 
 
 def test_a_rotation_for_the_running_quantum_takes_effect_at_once() -> None:
     table = Table((0, 0), (1, 0))
-    table.do(rotation(Turn((0,)), Turn((1,))))
+    table.do(rotation(m.Turn((0,)), m.Turn((1,))))
     table.go(4)
-    assert table.do(rotation(Turn((1,), 2), Turn((0,)))) == [None]
+    assert table.do(rotation(m.Turn((1,), 2), m.Turn((0,)))) == [None]
     assert table.go(20) == [(10, "1:1/1 2"), (20, "2:1/0 2")]
     assert table.ran_us(1) == 4 * S
     assert table.ran_us(2) == 16 * S
@@ -209,11 +196,11 @@ def test_a_rotation_for_the_running_quantum_takes_effect_at_once() -> None:
 
 def test_a_quantum_in_which_all_jobs_end_has_no_end_and_gives_its_number_away() -> None:
     table = Table((0, 0))
-    table.do(rotation(Turn((0,))))
+    table.do(rotation(m.Turn((0,))))
     assert table.go() == [(10, "1:0/0 1"), (20, "2:0/0 1"), (25, "job 1 COMPLETED")]
-    spec = JobSpec(2, 25 * S, 2, 25 * S)
+    spec = m.JobSpec(2, 25 * S, 2, 25 * S)
     table.site.jobs[2] = SiteJob(25 * S)
-    table.site.happen([JobSubmitted(spec)])
+    table.site.happen([m.JobSubmitted(spec)])
     table.site.ledger.now_us = 31 * S
     assert table.do(StartJob(2, runs_on((0, 2, 1, 1)), 25 * S, None)) == [None]
     assert table.go(41) == [(41, "3:0/0 2")]
@@ -221,23 +208,23 @@ def test_a_quantum_in_which_all_jobs_end_has_no_end_and_gives_its_number_away() 
 
 def test_a_job_that_ran_for_less_than_half_of_a_quantum_has_no_share() -> None:
     table = Table((0, 0), (0, 2))
-    table.do(rotation(Turn((0,))))
+    table.do(rotation(m.Turn((0,))))
     table.go(4)
-    assert table.do(SuspendJob(1)) == [None]
+    assert table.do(m.SuspendJob(1)) == [None]
     assert table.go(15) == [(10, "1:0/0 2")]
-    assert table.do(SuspendJob(2)) == [None]
+    assert table.do(m.SuspendJob(2)) == [None]
     assert table.site.slots is not None
     assert table.site.slots.ends_us is None  # no job can run: the quantum is void
-    assert table.do(ResumeJob(1)) == [None]
+    assert table.do(m.ResumeJob(1)) == [None]
     assert table.go(25) == [(25, "2:0/0 1")]
     assert table.site.ledger.running[2].quanta == 1
 
 
 def test_a_requeued_job_runs_no_more_in_the_quantum() -> None:
     table = Table((0, 0), (0, 2))
-    table.do(rotation(Turn((0,))))
+    table.do(rotation(m.Turn((0,))))
     table.go(6)
-    table.site.happen([JobRequeued(1)])
+    table.site.happen([m.JobRequeued(1)])
     assert table.do(StartJob(1, runs_on((0, 2, 1, 1)), 25 * S, None)) == [None]
     assert table.go(20) == [(10, "1:0/0 2"), (20, "2:0/0 1,2")]
     assert table.ran_us(1) == 10 * S
@@ -245,10 +232,10 @@ def test_a_requeued_job_runs_no_more_in_the_quantum() -> None:
 
 def test_the_site_keeps_unpaired_jobs_alone() -> None:
     table = Table((0, 0), (1, 1), (2, 2), unpaired=2)
-    assert table.do(rotation(Turn((0, 1)))) == ["job 2 must not run beside job 1"]
-    assert table.do(rotation(Turn((1,), 1, (3,))))[0] is not None
-    assert table.do(rotation(Turn((0, 2)), Turn((1,)))) == [None]
-    assert table.do(ChangeSlot(3, 1))[0] is not None
+    assert table.do(rotation(m.Turn((0, 1)))) == ["job 2 must not run beside job 1"]
+    assert table.do(rotation(m.Turn((1,), 1, (3,))))[0] is not None
+    assert table.do(rotation(m.Turn((0, 2)), m.Turn((1,)))) == [None]
+    assert table.do(m.ChangeSlot(3, 1))[0] is not None
 
 
 @given(st.integers(0, 100_000))
@@ -259,7 +246,7 @@ def test_the_site_shares_time_as_the_literal_one_does(seed: int) -> None:
     table, literal = Table(*places, unpaired=unpaired), LiteralSite(NODES, BELIEF, 0, 10 * S)
     for pending in [running.job for running in table.site.running]:
         literal.jobs[pending.id] = LiteralJob(pending, 25 * S)
-        literal.happen(JobSubmitted(pending))
+        literal.happen(m.JobSubmitted(pending))
     for running in table.site.running:
         assert literal.act(StartJob(running.job.id, running.runs, 25 * S, None, running.slot)) is None
     literal.settle()
@@ -293,9 +280,9 @@ def draw_action(random: Random, site: Site) -> Action | None:
     for _ in range(random.randint(0, 3)):
         slots = tuple(random.choices(range(4), k=random.choice((1, 1, 2))))
         guests = tuple(random.choices(range(1, 8), k=random.choice((0, 0, 1))))
-        turns.append(Turn(slots, random.choice((0, 1, 1, 2)), guests))
+        turns.append(m.Turn(slots, random.choice((0, 1, 1, 2)), guests))
     assert site.ledger.slots is not None
     quantum = site.ledger.slots.quantum + 1 + (random.random() < 0.1)
     drawn = rotation(*turns, quantum=quantum)
-    move = ChangeSlot(job_id, random.randrange(4))
-    return random.choice((drawn, drawn, drawn, move, SuspendJob(job_id), ResumeJob(job_id)))
+    move = m.ChangeSlot(job_id, random.randrange(4))
+    return random.choice((drawn, drawn, drawn, move, m.SuspendJob(job_id), m.ResumeJob(job_id)))

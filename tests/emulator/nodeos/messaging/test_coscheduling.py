@@ -9,20 +9,10 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from cosched_emulator.errors import ConfigurationError, CoschedulingError
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, ForeignPolicy, make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.programs import (
-    ByRank,
-    CollectiveBegins,
-    CollectiveEnds,
-    Compute,
-    Loop,
-    Operation,
-    Program,
-    Receive,
-    Send,
-)
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.simulated_process import Process
 
@@ -30,10 +20,16 @@ NODES = 4
 Parameters = tuple[tuple[str, object], ...]
 
 
-def exchange(rank: int) -> tuple[Operation, ...]:
+def exchange(rank: int) -> tuple[programs.Operation, ...]:
     after, before = (rank + 1) % NODES, (rank - 1) % NODES
-    near = (Compute(2_000, 300_000), Send(after, 3_000), Receive(before))
-    return (*near, CollectiveBegins(), Send(before, 40_000), Receive(after), CollectiveEnds())
+    near = (programs.Compute(2_000, 300_000), programs.Send(after, 3_000), programs.Receive(before))
+    return (
+        *near,
+        programs.CollectiveBegins(),
+        programs.Send(before, 40_000),
+        programs.Receive(after),
+        programs.CollectiveEnds(),
+    )
 
 
 def cluster_under(policy: str, parameters: Parameters = (), seed: int = 1, **others: int) -> ExactCluster:
@@ -49,7 +45,7 @@ def cluster_under(policy: str, parameters: Parameters = (), seed: int = 1, **oth
     )
     cluster = ExactCluster(settings, NODES, seed)
     for job in range(3):
-        cluster.start(job, Program((Loop(10_000, ByRank(exchange)),)), range(NODES))
+        cluster.start(job, programs.Program((programs.Loop(10_000, programs.ByRank(exchange)),)), range(NODES))
     cluster.allow(0, {node: [0, 1, 2] for node in range(NODES)})
     return cluster
 
@@ -102,9 +98,15 @@ def one_waits(policy: str, parameters: Parameters = (), counter: int = 5) -> tup
     """Return a node on which a process computes while another one polls, whose message has come at 1 ms."""
     settings = NodeSettings(local="linux-epochs", coscheduling=policy, coscheduling_parameters=parameters)
     cluster = ExactCluster(settings, 2, seed=1)
-    waits = ByRank(lambda rank: (Receive(1), Compute(10_000)) if rank == 0 else (Compute(900), Send(0, 0)))
-    cluster.start(0, Program((Loop(1, waits),)), (0, 1))
-    cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
+    waits = programs.ByRank(
+        lambda rank: (
+            (programs.Receive(1), programs.Compute(10_000))
+            if rank == 0
+            else (programs.Compute(900), programs.Send(0, 0))
+        )
+    )
+    cluster.start(0, programs.Program((programs.Loop(1, waits),)), (0, 1))
+    cluster.start(1, programs.Program((programs.Loop(1, (programs.Compute(10**6),)),)), (0,))
     waiting, computing = cluster.jobs[0].processes[0], cluster.jobs[1].processes[0]
     waiting.counter, computing.counter = counter, 6
     cluster.allow(0, {0: [1, 0], 1: [0]})
@@ -144,17 +146,17 @@ def test_pb_can_ignore_ticks() -> None:
 def in_a_collective(boost: str, counter: int) -> ExactCluster:
     """Return a node at 1 ms, when the message of a process in a collective operation has come, beside one that computes."""
 
-    def body(rank: int) -> tuple[Operation, ...]:
+    def body(rank: int) -> tuple[programs.Operation, ...]:
         if rank == 0:
-            return CollectiveBegins(), Receive(1), CollectiveEnds(), Compute(10_000)
-        return Compute(900), Send(0, 0)
+            return programs.CollectiveBegins(), programs.Receive(1), programs.CollectiveEnds(), programs.Compute(10_000)
+        return programs.Compute(900), programs.Send(0, 0)
 
     settings = NodeSettings(
         local="linux-epochs", coscheduling="hybrid", coscheduling_parameters=(("boost", boost),), receive_cpu_us=2
     )
     cluster = ExactCluster(settings, 2, seed=1)
-    cluster.start(0, Program((Loop(1, ByRank(body)),)), (0, 1))
-    cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
+    cluster.start(0, programs.Program((programs.Loop(1, programs.ByRank(body)),)), (0, 1))
+    cluster.start(1, programs.Program((programs.Loop(1, (programs.Compute(10**6),)),)), (0,))
     cluster.jobs[0].processes[0].counter = counter
     cluster.jobs[1].processes[0].counter = 6
     cluster.allow(0, {0: [0, 1], 1: [0]})

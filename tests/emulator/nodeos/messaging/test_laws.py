@@ -9,20 +9,10 @@ from functools import partial
 
 import pytest
 
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES
 from cosched_emulator.nodeos.exact import NUMBER as DAEMON
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.programs import (
-    ByRank,
-    CollectiveBegins,
-    CollectiveEnds,
-    Compute,
-    Loop,
-    Operation,
-    Program,
-    Receive,
-    Send,
-)
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel import draws
 
@@ -31,25 +21,25 @@ UNTIL_US = 600_000
 LATENCY_US = 6
 
 
-def a_ring(processes: int, size_bytes: int) -> Program:
+def a_ring(processes: int, size_bytes: int) -> programs.Program:
     """Return a program in which each process sends to the next one, and a large message to the one before it."""
 
-    def body(rank: int) -> tuple[Operation, ...]:
+    def body(rank: int) -> tuple[programs.Operation, ...]:
         after, before = (rank + 1) % processes, (rank - 1) % processes
-        near = (Compute(3_000, 300_000), Send(after, size_bytes), Receive(before))
+        near = (programs.Compute(3_000, 300_000), programs.Send(after, size_bytes), programs.Receive(before))
         return (
             *near,
-            Compute(500, 200_000),
-            CollectiveBegins(),
-            Send(before, 40_000),
-            Receive(after),
-            CollectiveEnds(),
+            programs.Compute(500, 200_000),
+            programs.CollectiveBegins(),
+            programs.Send(before, 40_000),
+            programs.Receive(after),
+            programs.CollectiveEnds(),
         )
 
-    return Program((Loop(60, ByRank(body)),))
+    return programs.Program((programs.Loop(60, programs.ByRank(body)),))
 
 
-def jobs() -> list[tuple[Program, Sequence[int]]]:
+def jobs() -> list[tuple[programs.Program, Sequence[int]]]:
     return [(a_ring(4, 900), (0, 1, 2, 3)), (a_ring(3, 30_000), (1, 3, 4)), (a_ring(3, 10), (4, 0, 2))]
 
 

@@ -9,18 +9,7 @@ import pytest
 from tests.emulator.nodeos.reference import STEP_US
 from tests.emulator.nodeos.side_by_side import SideBySide
 
-from cosched_emulator.nodeos.programs import (
-    Barrier,
-    ByRank,
-    CollectiveBegins,
-    CollectiveEnds,
-    Compute,
-    Loop,
-    Operation,
-    Program,
-    Receive,
-    Send,
-)
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.offered import LOCAL_SCHEDULERS
 
@@ -40,31 +29,47 @@ POLICIES = (
 )
 
 
-def some_program(chance: random.Random, processes: int) -> Program:
+def some_program(chance: random.Random, processes: int) -> programs.Program:
     """Return rounds of computing and messages in which each message that is sent is received, and nothing waits for ever."""
-    bodies: list[list[Operation]] = [[Compute(chance.randrange(1, 30) * STEP_US)] for _ in range(processes)]
+    bodies: list[list[programs.Operation]] = [
+        [programs.Compute(chance.randrange(1, 30) * STEP_US)] for _ in range(processes)
+    ]
     for _ in range(chance.randrange(1, 4)):
         kind = chance.randrange(4)
         size_bytes = chance.choice((0, 20_000, 100_000))
         for rank, body in enumerate(bodies):
             after, before = (rank + 1) % processes, (rank - 1) % processes
             if kind == 0:
-                exchange: list[Operation] = [
-                    Send(after, size_bytes),
-                    Receive(before),
-                    Send(before, size_bytes),
-                    Receive(after),
+                exchange: list[programs.Operation] = [
+                    programs.Send(after, size_bytes),
+                    programs.Receive(before),
+                    programs.Send(before, size_bytes),
+                    programs.Receive(after),
                 ]
-                body += [CollectiveBegins(), *exchange, CollectiveEnds()]
+                body += [programs.CollectiveBegins(), *exchange, programs.CollectiveEnds()]
             elif kind == 1:
-                body += [Send(after, size_bytes), Compute(chance.randrange(1, 60) * STEP_US), Receive(before)]
+                body += [
+                    programs.Send(after, size_bytes),
+                    programs.Compute(chance.randrange(1, 60) * STEP_US),
+                    programs.Receive(before),
+                ]
             elif kind == 2:  # the first one sends to all others
-                body.extend([Send(other, size_bytes) for other in range(1, processes)] if rank == 0 else [Receive(0)])
-                body += [Compute(chance.randrange(40) * STEP_US)]
+                body.extend(
+                    [programs.Send(other, size_bytes) for other in range(1, processes)]
+                    if rank == 0
+                    else [programs.Receive(0)]
+                )
+                body += [programs.Compute(chance.randrange(40) * STEP_US)]
             else:
-                body.extend([Receive(other) for other in range(1, processes)] if rank == 0 else [Send(0, size_bytes)])
-                body.extend([Barrier()] if size_bytes == 0 else [])
-    return Program((Loop(chance.randrange(5, 30), ByRank(lambda rank: tuple(bodies[rank]))),))
+                body.extend(
+                    [programs.Receive(other) for other in range(1, processes)]
+                    if rank == 0
+                    else [programs.Send(0, size_bytes)]
+                )
+                body.extend([programs.Barrier()] if size_bytes == 0 else [])
+    return programs.Program(
+        (programs.Loop(chance.randrange(5, 30), programs.ByRank(lambda rank: tuple(bodies[rank]))),)
+    )
 
 
 def some_settings(

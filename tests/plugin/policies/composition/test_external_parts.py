@@ -10,39 +10,7 @@ from typing import Any
 import pytest
 from tests.runs import layers_on
 
-from cosched_plugin.api import (
-    COMPANY,
-    PAIRS,
-    ROWS,
-    WHOLE_NODES,
-    Action,
-    Backfill,
-    Believer,
-    Budget,
-    ClassPolicy,
-    Context,
-    Fairness,
-    Gate,
-    JobSpec,
-    Ledger,
-    Matching,
-    Offer,
-    Order,
-    Pairing,
-    PairModel,
-    Placement,
-    Policy,
-    RowLoad,
-    Running,
-    Seat,
-    Shape,
-    Slices,
-    Snapshot,
-    View,
-    WholeNodesView,
-    first_fit,
-    snapshot_now,
-)
+from cosched_plugin import api
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose
 from cosched_plugin.listing import catalogue, catalogue_lines
@@ -53,105 +21,105 @@ from cosched_plugin.policies.composition.resolved import members, resolve
 from cosched_plugin.testing.check import check_policy
 
 
-class LongestFirst(Order):
+class LongestFirst(api.Order):
     def __init__(self, *, least_s: float = 0.0) -> None:
         if least_s < 0:
             raise ValueError("least_s: expected seconds, 0 or more")
         self.least_us = least_s * 1e6
 
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+    def arrange(self, jobs: list[api.JobSpec], view: api.View) -> list[api.JobSpec]:
         return sorted(jobs, key=lambda job: -max(job.estimate_us, self.least_us))
 
 
-class OneByOne(Backfill):
-    def decide(self, context: Context) -> Iterator[Action]:
+class OneByOne(api.Backfill):
+    def decide(self, context: api.Context) -> Iterator[api.Action]:
         view = context.view
         for job in context.arranged().jobs if not view.running else ():
-            offer = context.placement.offer(job, snapshot_now(view))
+            offer = context.placement.offer(job, api.snapshot_now(view))
             if offer is not None:
                 yield offer.start()
                 return
 
 
-class Whole(Shape):
-    provides = frozenset({WHOLE_NODES})
+class Whole(api.Shape):
+    provides = frozenset({api.WHOLE_NODES})
 
-    def shaped(self, view: View) -> View:
-        return WholeNodesView(view)
+    def shaped(self, view: api.View) -> api.View:
+        return api.WholeNodesView(view)
 
 
-class HighestFirst(Placement):
+class HighestFirst(api.Placement):
     """Uses the highest nodes first."""
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: api.JobSpec, snapshot: api.Snapshot) -> api.Offer | None:
         view = snapshot.view
         free = view.open_to(job, snapshot.free)
         for first in reversed(range(view.machine.nodes)):
             some = layers_on(*[layer >> first << first for layer in free])
-            runs = first_fit(job, some, view.machine, snapshot.memory_for(job))
+            runs = api.first_fit(job, some, view.machine, snapshot.memory_for(job))
             if runs is not None:
                 return self.offer_on(job, runs, snapshot)
         return None
 
 
-class Alone(Matching):
-    needs = frozenset({WHOLE_NODES, COMPANY})
+class Alone(api.Matching):
+    needs = frozenset({api.WHOLE_NODES, api.COMPANY})
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         return offer if gate.admit(offer) else None
 
 
-class Neighbours(Pairing):
+class Neighbours(api.Pairing):
     """The rows of two neighbouring slots, whatever their jobs are like."""
 
-    needs = frozenset({ROWS})
-    provides = frozenset({PAIRS})
+    needs = frozenset({api.ROWS})
+    provides = frozenset({api.PAIRS})
 
     def fits(self, one_ppm: int, other_ppm: int) -> bool:
         return True
 
-    def partners(self, rows: Sequence[RowLoad], of: Collection[int]) -> Mapping[int, int]:
+    def partners(self, rows: Sequence[api.RowLoad], of: Collection[int]) -> Mapping[int, int]:
         return {row.slot: row.slot ^ 1 for row in rows}
 
 
-class NoLimit(Fairness):
+class NoLimit(api.Fairness):
     needs = frozenset({"patience"})
 
-    def limit(self, matching: Matching) -> Matching:
+    def limit(self, matching: api.Matching) -> api.Matching:
         return matching
 
 
-class OneClass(Slices):
-    def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
+class OneClass(api.Slices):
+    def divide(self, make: Callable[[], api.ClassPolicy]) -> api.Policy:
         return make()
 
 
-class Little(Budget):
+class Little(api.Budget):
     def __init__(self, *, units: int) -> None:
         self.allowed = units
 
-    def units(self, view: View) -> int:
+    def units(self, view: api.View) -> int:
         return self.allowed
 
 
-class Kind(Believer):
-    def pairs(self, view: View) -> PairModel | None:
+class Kind(api.Believer):
+    def pairs(self, view: api.View) -> api.PairModel | None:
         return view.given_pairs
 
 
-class Generous(Ledger):
+class Generous(api.Ledger):
     """Hosts may always be asked for as long as they have waited."""
 
-    def spare_us(self, running: Running, view: View) -> int:
+    def spare_us(self, running: api.Running, view: api.View) -> int:
         return running.start_us - running.job.submit_us
 
 
-class Forgetful(Order):
+class Forgetful(api.Order):
     """An order without `arrange`."""
 
 
 class NoPart:
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+    def arrange(self, jobs: list[api.JobSpec], view: api.View) -> list[api.JobSpec]:
         return jobs
 
 
@@ -277,8 +245,8 @@ def test_invalid_parts_get_one_clear_message(table: dict[str, Any], message: str
 
 def test_needs_of_external_parts_are_taken_from_the_class() -> None:
     found = {member.kind: member for member in members(resolve({"shape": "own_parts:Whole", "matching": "always"}))}
-    assert found["shape"].provides == frozenset({WHOLE_NODES})
-    assert found["matching"].needs == frozenset({WHOLE_NODES, COMPANY})
+    assert found["shape"].provides == frozenset({api.WHOLE_NODES})
+    assert found["matching"].needs == frozenset({api.WHOLE_NODES, api.COMPANY})
 
 
 def test_installed_parts_are_listed() -> None:

@@ -13,32 +13,7 @@ from typing import Any
 import pytest
 from tests.plugin.policies.glomarc.glts_cases import nodes_of, told
 
-from cosched_plugin import policies
-from cosched_plugin.api import (
-    COMPANY,
-    SECOND_US,
-    WHOLE_NODES,
-    Action,
-    Budget,
-    Changes,
-    ClassPolicy,
-    Context,
-    Fairness,
-    Gate,
-    JobSpec,
-    MachineError,
-    Matching,
-    NoteValue,
-    Offer,
-    Order,
-    Part,
-    Policy,
-    PolicyError,
-    Seat,
-    SetNote,
-    Slices,
-    View,
-)
+from cosched_plugin import api, policies
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -54,23 +29,23 @@ from cosched_plugin.testing.check import check_policy
 ASKED: Counter[str] = Counter()
 
 
-class Watched(Part):
+class Watched(api.Part):
     """Counts the calls, and notes how many jobs started or ended last."""
 
     @property
     def note(self) -> str:
         return type(self).__name__
 
-    def check(self, view: View) -> None:
+    def check(self, view: api.View) -> None:
         ASKED[f"check {self.note}"] += 1
 
-    def remember(self, changes: Changes, view: View) -> NoteValue:
+    def remember(self, changes: api.Changes, view: api.View) -> api.NoteValue:
         ASKED[f"remember {self.note}"] += 1
         return (len(changes.started), len(changes.ended))
 
 
-class AOrder(Watched, Order):
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+class AOrder(Watched, api.Order):
+    def arrange(self, jobs: list[api.JobSpec], view: api.View) -> list[api.JobSpec]:
         return jobs
 
 
@@ -86,36 +61,36 @@ class AShape(Watched, Nodes):
     pass
 
 
-class AMatching(Watched, Matching):
-    needs = frozenset({WHOLE_NODES, COMPANY})
+class AMatching(Watched, api.Matching):
+    needs = frozenset({api.WHOLE_NODES, api.COMPANY})
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         return offer if gate.admit(offer) else None
 
 
-class Wrapped(Matching):
-    def __init__(self, inner: Matching) -> None:
+class Wrapped(api.Matching):
+    def __init__(self, inner: api.Matching) -> None:
         self.inner = inner
 
-    def prepare(self, context: Context) -> Iterator[Action]:
+    def prepare(self, context: api.Context) -> Iterator[api.Action]:
         return self.inner.prepare(context)
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         return self.inner.seat(offer, context, gate)
 
 
-class AFairness(Watched, Fairness):
-    def limit(self, matching: Matching) -> Matching:
+class AFairness(Watched, api.Fairness):
+    def limit(self, matching: api.Matching) -> api.Matching:
         return Wrapped(matching)
 
 
-class ASlices(Watched, Slices):
-    def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
+class ASlices(Watched, api.Slices):
+    def divide(self, make: Callable[[], api.ClassPolicy]) -> api.Policy:
         return make()
 
 
-class ABudget(Watched, Budget):
-    def units(self, view: View) -> int:
+class ABudget(Watched, api.Budget):
+    def units(self, view: api.View) -> int:
         return 10**9
 
 
@@ -130,7 +105,7 @@ class Thief(AOrder):
 class Outgrown(AOrder):
     """Doubles its note at each start, until it is beyond 64 bits."""
 
-    def remember(self, changes: Changes, view: View) -> NoteValue:
+    def remember(self, changes: api.Changes, view: api.View) -> api.NoteValue:
         before = view.note(None, self.note)
         if not changes.started:
             return before
@@ -140,15 +115,15 @@ class Outgrown(AOrder):
 class Twin(APlacement):
     note = "AOrder"
 
-    def remember(self, changes: Changes, view: View) -> NoteValue:
+    def remember(self, changes: api.Changes, view: api.View) -> api.NoteValue:
         return len(changes.started)
 
 
-class Shrinking(Budget):
+class Shrinking(api.Budget):
     def __init__(self, *, to: float = 0) -> None:
         self.to = to
 
-    def units(self, view: View) -> int:
+    def units(self, view: api.View) -> int:
         return self.to  # type: ignore[return-value]  # it lies
 
 
@@ -163,24 +138,24 @@ class Wordy(AOrder):
         return self.lie  # type: ignore[return-value]  # it lies
 
 
-class NoLimit(Fairness):
-    def limit(self, matching: Matching) -> Matching:
+class NoLimit(api.Fairness):
+    def limit(self, matching: api.Matching) -> api.Matching:
         return None  # type: ignore[return-value]  # it lies
 
 
-class Leaving(Order):
+class Leaving(api.Order):
     def __init__(self) -> None:
         sys.exit(7)
 
-    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+    def arrange(self, jobs: list[api.JobSpec], view: api.View) -> list[api.JobSpec]:
         return jobs
 
 
 class Picky(AMatching):
     note = ""
 
-    def check(self, view: View) -> None:
-        raise MachineError("not this machine")
+    def check(self, view: api.View) -> None:
+        raise api.MachineError("not this machine")
 
 
 @pytest.fixture(autouse=True)
@@ -253,19 +228,19 @@ def test_objects_made_by_parts_are_checked() -> None:
 def test_a_budget_is_a_whole_number_of_units(to: float) -> None:
 
     core = SchedulerCore(compose({"budget": {"name": "watched_parts:Shrinking", "to": to}}), told(nodes_of(2), []))
-    with pytest.raises(PolicyError, match=r"policy\.budget: units: expected a whole number of units, 1 or more"):
+    with pytest.raises(api.PolicyError, match=r"policy\.budget: units: expected a whole number of units, 1 or more"):
         core.handle(0, ())
 
 
 def test_a_note_that_has_outgrown_the_wire_is_begun_anew() -> None:
     """It stands with the manager: a scheduler that ended at it would be followed by others that end at it, too."""
-    jobs = [JobSpec(number, 0, 1, SECOND_US) for number in range(5)]
+    jobs = [api.JobSpec(number, 0, 1, api.SECOND_US) for number in range(5)]
     core = SchedulerCore(compose({"order": "watched_parts:Outgrown"}), told(nodes_of(1), jobs))
-    kept = [action.value for action in core.handle(0, ()) if isinstance(action, SetNote)]
+    kept = [action.value for action in core.handle(0, ()) if isinstance(action, api.SetNote)]
     assert kept == [2**61]
     for number in range(3):
-        told_of = (JobEnded(number, "COMPLETED"), JobSubmitted(JobSpec(9 + number, 0, 1, SECOND_US)))
-        kept += [action.value for action in core.handle(0, told_of) if isinstance(action, SetNote)]
+        told_of = (JobEnded(number, "COMPLETED"), JobSubmitted(api.JobSpec(9 + number, 0, 1, api.SECOND_US)))
+        kept += [action.value for action in core.handle(0, told_of) if isinstance(action, api.SetNote)]
     assert kept == [2**61, 2**62, None, 2**61]
 
 

@@ -12,35 +12,21 @@ from tests.reference.gang import PPM, Job, Quantum, Rules, Scheduler
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.protocol.messages import (
-    COMPLETED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    Action,
-    Belief,
-    Event,
-    JobEnded,
-    JobSpec,
-    JobSubmitted,
-    NodeClass,
-    QuantumEnded,
-    SlotState,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 QUANTUM_US = 1_000_000
 
 
-def welcome_to(nodes: Sequence[NodeClass]) -> Welcome:
+def welcome_to(nodes: Sequence[m.NodeClass]) -> m.Welcome:
     """Return the welcome of an empty machine with slots."""
-    belief = Belief("none", "bulk-synchronous", ())
-    slots = SlotState(QUANTUM_US)
-    return Welcome(PROTOCOL_VERSION, FEATURES, 0, 0, tuple(nodes), (), belief, (), (), (), (), slots=slots)
+    belief = m.Belief("none", "bulk-synchronous", ())
+    slots = m.SlotState(QUANTUM_US)
+    return m.Welcome(m.PROTOCOL_VERSION, m.FEATURES, 0, 0, tuple(nodes), (), belief, (), (), (), (), slots=slots)
 
 
-def spec_of(job_id: int, size: int, *, unpaired: bool = False, memory_mb: int = 0) -> JobSpec:
+def spec_of(job_id: int, size: int, *, unpaired: bool = False, memory_mb: int = 0) -> m.JobSpec:
     """Return a job with a process on each of ``size`` nodes."""
-    return JobSpec(job_id, 0, size, QUANTUM_US, None, memory_mb=memory_mb, unpaired=unpaired)
+    return m.JobSpec(job_id, 0, size, QUANTUM_US, None, memory_mb=memory_mb, unpaired=unpaired)
 
 
 class Site:
@@ -49,31 +35,31 @@ class Site:
     def __init__(
         self, policy: Mapping[str, Any], nodes: int = 8, memory_mb: int = 0, trace: TraceSink | None = None
     ) -> None:
-        self.core = SchedulerCore(compose(policy), welcome_to([NodeClass(nodes, 1, 1, 1, memory_mb, 0, 0, 0)]), trace)
+        self.core = SchedulerCore(compose(policy), welcome_to([m.NodeClass(nodes, 1, 1, 1, memory_mb, 0, 0, 0)]), trace)
         self.view = self.core.view
         self.quantum = 0
         self.running = False  # a quantum has begun
         self.now_us = 0
 
-    def batch(self, *events: Event) -> list[Action]:
+    def batch(self, *events: m.Event) -> list[m.Action]:
         """Tell the scheduler of something in the middle of a quantum."""
         self.now_us += 1
         return self._handle(events)
 
     def end(
-        self, shares: Mapping[int, float], ended: Sequence[int] = (), arrived: Sequence[JobSpec] = ()
-    ) -> list[Action]:
+        self, shares: Mapping[int, float], ended: Sequence[int] = (), arrived: Sequence[m.JobSpec] = ()
+    ) -> list[m.Action]:
         """End the quantum: what jobs consumed in it, in parts of the CPU, and which ended just then."""
         self.now_us += QUANTUM_US
-        events: list[Event] = [JobEnded(job_id, COMPLETED) for job_id in ended]
+        events: list[m.Event] = [m.JobEnded(job_id, m.COMPLETED) for job_id in ended]
         if any(job_id not in ended for job_id in self.view.running):
             self.quantum += 1
             told = tuple(sorted((job_id, round(share * PPM)) for job_id, share in shares.items()))
-            events.append(QuantumEnded(self.quantum, self.now().row, 0, told))
-        events += [JobSubmitted(job) for job in arrived]
+            events.append(m.QuantumEnded(self.quantum, self.now().row, 0, told))
+        events += [m.JobSubmitted(job) for job in arrived]
         return self._handle(events)
 
-    def _handle(self, events: Sequence[Event]) -> list[Action]:
+    def _handle(self, events: Sequence[m.Event]) -> list[m.Action]:
         actions = self.core.handle(self.now_us, events)
         self.core.check()
         return actions
@@ -149,7 +135,7 @@ class Workload:
         self._usual: dict[int, float] = {}
         self._next = 1
 
-    def arrivals(self, most: int) -> list[JobSpec]:
+    def arrivals(self, most: int) -> list[m.JobSpec]:
         """Draw new jobs."""
         random = self._random
         jobs = []
@@ -181,7 +167,7 @@ def compare(seed: int, steps: int) -> None:
     site = Site(table, nodes)
     reference = Scheduler(nodes, rules_of(table))
     workload = Workload(random, nodes)
-    told: list[JobSpec] = []  # jobs of which the reference has not been told
+    told: list[m.JobSpec] = []  # jobs of which the reference has not been told
     gone: list[int] = []
     for step in range(steps):
         where = (seed, step, table)
@@ -192,7 +178,9 @@ def compare(seed: int, steps: int) -> None:
         if before and random.random() < 0.2:  # in the middle of a quantum
             cancelled = [job_id for job_id in before if random.random() < 0.03]
             gone += cancelled
-            actions = site.batch(*[JobEnded(job_id, COMPLETED) for job_id in cancelled], *map(JobSubmitted, arrived))
+            actions = site.batch(
+                *[m.JobEnded(job_id, m.COMPLETED) for job_id in cancelled], *map(m.JobSubmitted, arrived)
+            )
             if len(cancelled) < len(before):
                 assert actions == [], where
                 continue

@@ -26,17 +26,7 @@ from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.protocol.messages import (
-    Action,
-    Belief,
-    Event,
-    JobSpec,
-    NodeClass,
-    Note,
-    RunningJob,
-    SelfSlowdown,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 SECOND_US = 1_000_000
 PPM = 1_000_000
@@ -49,26 +39,26 @@ Table = Mapping[str, Any]
 
 def nodes_of(
     nodes: int, cpus: int = 2, cores: int = 2, threads: int = 1, memory_mb: int = 8192, swap_mb: int = 8192
-) -> NodeClass:
-    return NodeClass(nodes, cpus, cores, threads, memory_mb, 0, 0, 0, swap_mb)
+) -> m.NodeClass:
+    return m.NodeClass(nodes, cpus, cores, threads, memory_mb, 0, 0, 0, swap_mb)
 
 
-def belief_of(model: StatisticalModel = MODEL) -> Belief:
-    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+def belief_of(model: StatisticalModel = MODEL) -> m.Belief:
+    return m.Belief(model.name, "bulk-synchronous", (), model.parameters())
 
 
 def spec_of(
     number: int,
     size: int,
     seconds: float,
-    own: SelfSlowdown | None = (1_000_000, 1_000_000),
+    own: m.SelfSlowdown | None = (1_000_000, 1_000_000),
     submit_us: int = NOW_US,
     **more: Any,
-) -> JobSpec:
-    return JobSpec(number, submit_us, size, round(seconds * SECOND_US), self_slowdown=own, **more)
+) -> m.JobSpec:
+    return m.JobSpec(number, submit_us, size, round(seconds * SECOND_US), self_slowdown=own, **more)
 
 
-def job_of(spec: JobSpec, run_us: int | None = None) -> WorkloadJob:
+def job_of(spec: m.JobSpec, run_us: int | None = None) -> WorkloadJob:
     """Return a job with exact estimate, or with this run time."""
     return WorkloadJob(
         spec, spec.estimate_us if run_us is None else run_us, None, spec.id, self_slowdown=spec.self_slowdown
@@ -100,7 +90,7 @@ def draw_jobs(
         size = random.choice((1, 1, 2, 3, 4, nodes // 2, nodes, 2 * nodes, random.randint(1, 4 * nodes)))
         jobs.append(
             job_of(
-                JobSpec(
+                m.JobSpec(
                     number,
                     submit_us,
                     max(1, size if size == 1 or not even else size - size % 2),
@@ -182,7 +172,7 @@ class Watched:
         table: Table,
         manager: Manager,
         trace: list[TraceRecord],
-        look: Callable[[SchedulerCore, int, Sequence[Event], list[Action]], None] | None = None,
+        look: Callable[[SchedulerCore, int, Sequence[m.Event], list[m.Action]], None] | None = None,
         *,
         restart: bool = False,
     ) -> None:
@@ -192,7 +182,7 @@ class Watched:
         self._look = look
         self.core = SchedulerCore(compose(table), manager.inventory(), trace=trace.append)
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         self._manager.check()
         fresh = SchedulerCore(compose(self._table), self._manager.inventory()) if self._restart else None
         actions = self.core.handle(now_us, events)
@@ -243,14 +233,14 @@ class Played(NamedTuple):
 def play(
     table: Table | str,
     jobs: Sequence[WorkloadJob],
-    nodes: NodeClass | Machine,
+    nodes: m.NodeClass | Machine,
     *,
     model: StatisticalModel = MODEL,
     resume_us: int = RESUME_US,
     script: Sequence[Scripted] = (),
     requeue: bool = False,
     restart: bool = False,
-    look: Callable[[SchedulerCore, int, Sequence[Event], list[Action]], None] | None = None,
+    look: Callable[[SchedulerCore, int, Sequence[m.Event], list[m.Action]], None] | None = None,
 ) -> Played:
     """Run jobs under a composition, with the invariants of both sides checked at every batch."""
     table = {"preset": table} if isinstance(table, str) else table
@@ -265,17 +255,17 @@ def play(
 
 
 def told(
-    node: NodeClass,
-    waiting: Sequence[JobSpec],
-    running: Sequence[RunningJob] = (),
-    notes: Sequence[Note] = (),
+    node: m.NodeClass,
+    waiting: Sequence[m.JobSpec],
+    running: Sequence[m.RunningJob] = (),
+    notes: Sequence[m.Note] = (),
     model: StatisticalModel = MODEL,
     now_us: int = NOW_US,
-) -> Welcome:
+) -> m.Welcome:
     welcome = welcome_of([node], running, waiting, belief_of(model))
     return welcome._replace(notes=tuple(notes), now_us=now_us, resume_us=RESUME_US)
 
 
-def view_of(welcome: Welcome) -> View:
+def view_of(welcome: m.Welcome) -> View:
     """Return the view in which groups are planned."""
     return WholeNodesView(SchedulerCore(compose({"preset": "pss"}), welcome).view)

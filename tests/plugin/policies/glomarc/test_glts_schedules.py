@@ -30,16 +30,7 @@ from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.policies.glomarc.upkeep import place_of
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    Action,
-    Event,
-    JobSubmitted,
-    ReviseJob,
-    Run,
-    started_by,
-)
+from cosched_plugin.protocol import messages as m
 
 SHORT_US = 600 * SECOND_US
 NEAR_US = 2
@@ -51,7 +42,7 @@ def class_of(estimate_us: int) -> int:
     return (estimate_us > SHORT_US) + (estimate_us > 18 * SHORT_US)
 
 
-def check_company(core: SchedulerCore, _now_us: int, _events: Sequence[Event], _actions: Sequence[Action]) -> None:
+def check_company(core: SchedulerCore, _now_us: int, _events: Sequence[m.Event], _actions: Sequence[m.Action]) -> None:
     """Compare co-located jobs with the notes of groups: every member once, on nodes that it shares with its partners."""
     view = core.view
     places = {job_id: place for job_id in view.running if (place := place_of(job_id, view)) is not None}
@@ -197,7 +188,7 @@ def test_jobs_of_failed_nodes_start_again_or_end(policy: str, seeds: int) -> Non
             restart=True,
             look=check_company,
         )
-        ended = {number: record.state for number, record in played.records.items() if record.state != COMPLETED}
+        ended = {number: record.state for number, record in played.records.items() if record.state != m.COMPLETED}
         assert set(ended.values()) <= {"NODE_FAIL"}
         assert not (requeue and ended)
         played.judge(down=down, ended_early=ended)
@@ -227,8 +218,8 @@ def test_users_cancel_hold_and_release_jobs(policy: str, seeds: int) -> None:
             restart=True,
             look=check_company,
         )
-        ended = {number: record.state for number, record in played.records.items() if record.state != COMPLETED}
-        assert set(ended.values()) <= {CANCELLED}
+        ended = {number: record.state for number, record in played.records.items() if record.state != m.COMPLETED}
+        assert set(ended.values()) <= {m.CANCELLED}
         played.judge(ended_early=ended)
         cancelled += sum(bool(played.records[number].intervals) for number in ended)
     assert cancelled > 5
@@ -245,10 +236,10 @@ class Expectations:
         self.in_company_us: dict[int, int] = {}
         self.revised: set[int] = set()
 
-    def look(self, core: SchedulerCore, _now_us: int, _events: Sequence[Event], actions: Sequence[Action]) -> None:
+    def look(self, core: SchedulerCore, _now_us: int, _events: Sequence[m.Event], actions: Sequence[m.Action]) -> None:
         view = core.view
-        started = {job for action in actions for job in started_by(action)}
-        self.revised |= {action.job_id for action in actions if isinstance(action, ReviseJob)}
+        started = {job for action in actions for job in m.started_by(action)}
+        self.revised |= {action.job_id for action in actions if isinstance(action, m.ReviseJob)}
         for job_id, running in view.running.items():
             if running.suspended_us is None:
                 self.last_us[job_id] = running.end_us - running.start_us - running.idle_us
@@ -323,12 +314,12 @@ class Promises:
         self.seen: Counter[str] = Counter()
         self._before: dict[int, int] = {}
 
-    def look(self, core: SchedulerCore, now_us: int, events: Sequence[Event], actions: Sequence[Action]) -> None:
+    def look(self, core: SchedulerCore, now_us: int, events: Sequence[m.Event], actions: Sequence[m.Action]) -> None:
         view = core.view
-        waited = {event.job.id for event in events if isinstance(event, JobSubmitted)} | self._before.keys()
+        waited = {event.job.id for event in events if isinstance(event, m.JobSubmitted)} | self._before.keys()
         head_has_company = False
         for action in actions:
-            started = started_by(action)
+            started = m.started_by(action)
             if started:
                 group = len(started) > 1 or view.note(started[0], "group") is not None
                 head = min(waited, key=lambda job: (self.submitted[job], job))
@@ -383,7 +374,7 @@ def promised_us(job_id: int, view: View) -> int:
     return promise[0]
 
 
-def nodes_of_runs(runs: Sequence[Run]) -> set[int]:
+def nodes_of_runs(runs: Sequence[m.Run]) -> set[int]:
     return {node for first, count, _, _ in runs for node in range(first, first + count)}
 
 

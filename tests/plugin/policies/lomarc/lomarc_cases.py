@@ -17,41 +17,31 @@ from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.protocol.messages import (
-    Action,
-    Belief,
-    JobSpec,
-    NodeClass,
-    Note,
-    Run,
-    RunningJob,
-    UsageTuple,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 SECOND_US = 1_000_000
 GOOD = LomarcModel(remainder=True, good_share_ppm=WHOLE_PPM)  # every pair has the low c
 
 
-def belief_of(model: LomarcModel) -> Belief:
-    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+def belief_of(model: LomarcModel) -> m.Belief:
+    return m.Belief(model.name, "bulk-synchronous", (), model.parameters())
 
 
-def hyperthreaded(nodes: int, cores: int = 1) -> NodeClass:
-    return NodeClass(nodes, 1, cores, 2, 512, 0, 0, 0)
+def hyperthreaded(nodes: int, cores: int = 1) -> m.NodeClass:
+    return m.NodeClass(nodes, 1, cores, 2, 512, 0, 0, 0)
 
 
-def spec_of(number: int, size: int, seconds: float, usage: UsageTuple | None, submit_us: int = NOW_US) -> JobSpec:
-    return JobSpec(number, submit_us, size, round(seconds * SECOND_US), usage=usage)
+def spec_of(number: int, size: int, seconds: float, usage: m.UsageTuple | None, submit_us: int = NOW_US) -> m.JobSpec:
+    return m.JobSpec(number, submit_us, size, round(seconds * SECOND_US), usage=usage)
 
 
-def draw_spec(random: Random, number: int, nodes: int, mix: str = "M1") -> JobSpec:
+def draw_spec(random: Random, number: int, nodes: int, mix: str = "M1") -> m.JobSpec:
     """Draw a job that takes from 20 s to 20 h, and mostly more than a minute."""
     seconds = round(20 * 3600 ** random.random())
     return spec_of(number, random.randint(1, nodes), seconds, draw_usage(CHARACTERISTICS[mix], 5, number))
 
 
-def usage_of(usage: UsageTuple | None) -> Usage:
+def usage_of(usage: m.UsageTuple | None) -> Usage:
     assert usage is not None
     bound, *parts = usage
     assert bound in ("cpu", "network", "disk")
@@ -59,7 +49,7 @@ def usage_of(usage: UsageTuple | None) -> Usage:
     return Usage(bound, cpu, network, disk, memory)  # type: ignore[arg-type]  # mypy does not narrow by membership
 
 
-def job_of(spec: JobSpec) -> Job:
+def job_of(spec: m.JobSpec) -> Job:
     return Job(spec.id, spec.processes, Fraction(spec.estimate_us, SECOND_US), usage_of(spec.usage))
 
 
@@ -76,21 +66,21 @@ def c_of(model: LomarcModel, one: int, a: Usage, other: int, b: Usage) -> Number
 
 
 def welcome(
-    nodes: NodeClass,
+    nodes: m.NodeClass,
     model: LomarcModel,
-    waiting: Sequence[JobSpec],
-    running: Sequence[RunningJob] = (),
-    notes: Sequence[Note] = (),
-) -> Welcome:
+    waiting: Sequence[m.JobSpec],
+    running: Sequence[m.RunningJob] = (),
+    notes: Sequence[m.Note] = (),
+) -> m.Welcome:
     return welcome_of([nodes], running, waiting, belief_of(model))._replace(notes=tuple(notes))
 
 
-def view_of(told: Welcome) -> View:
+def view_of(told: m.Welcome) -> View:
     """Return the view of matchings: whole nodes."""
     return WholeNodesView(SchedulerCore(compose({"preset": "pss"}), told).view)
 
 
-def decisions(told: Welcome, **table: object) -> tuple[list[Action], list[TraceRecord]]:
+def decisions(told: m.Welcome, **table: object) -> tuple[list[m.Action], list[TraceRecord]]:
     """Return the first decisions and the trace of a composition; its order is fcfs by default."""
     trace: list[TraceRecord] = []
     settings = {"preset": "pss", "order": "fcfs", **table}
@@ -101,7 +91,7 @@ def decisions(told: Welcome, **table: object) -> tuple[list[Action], list[TraceR
     return actions, trace
 
 
-def running_on(spec: JobSpec, runs: tuple[Run, ...], left_s: float, start_us: int = 0) -> RunningJob:
+def running_on(spec: m.JobSpec, runs: tuple[m.Run, ...], left_s: float, start_us: int = 0) -> m.RunningJob:
     """Return a running job with this much left of its expected time."""
     end_us = NOW_US + round(left_s * SECOND_US)
-    return RunningJob(spec._replace(submit_us=0), start_us, runs, end_us - start_us, None)
+    return m.RunningJob(spec._replace(submit_us=0), start_us, runs, end_us - start_us, None)

@@ -21,18 +21,7 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
 )
 from tests.reference.lomarc import response_time_impact, u_gain_1, u_gain_2
 
-from cosched_plugin.policies.lomarc.queue_table import (
-    Arrivals,
-    Future,
-    JobTable,
-    Match,
-    QueueTable,
-    impact_on_running,
-    impact_on_waiting,
-    may_gain,
-    utilisation_gain_1,
-    utilisation_gain_2,
-)
+from cosched_plugin.policies.lomarc import queue_table
 from cosched_plugin.policies.orders import NOTE, History, Tally
 from cosched_plugin.protocol.messages import Note
 
@@ -54,9 +43,9 @@ def close(got: float, exact: Fraction | float) -> bool:
 def test_utilisation_gain_as_specified(size: int, other: int, slowdown: float, gain: float) -> None:
     """(8, 8, 1.6): 8·.25/8. (16, 8, 1.4): (8·3/7 - 8·2/7)/16. (16, 4, 1.5): (4/3 - 12/3)/16."""
     for one, two in ((size, other), (other, size)):
-        (got,) = utilisation_gain_2(one, np.array([two]), np.array([slowdown]))
+        (got,) = queue_table.utilisation_gain_2(one, np.array([two]), np.array([slowdown]))
         assert got == pytest.approx(gain)
-        (timed,) = utilisation_gain_1(one, 300.0, np.array([two]), np.array([100.0]), np.array([slowdown]))
+        (timed,) = queue_table.utilisation_gain_1(one, 300.0, np.array([two]), np.array([100.0]), np.array([slowdown]))
         assert timed == pytest.approx(gain / 3)
 
 
@@ -68,8 +57,8 @@ slowdowns = st.integers(1000, 2500).map(lambda thousandths: thousandths / 1000)
 @given(size=sizes, time=times, others=st.lists(st.tuples(sizes, times, slowdowns), min_size=1, max_size=6))
 def test_utilisation_gains_agree_with_the_reference(size: int, time: int, others: list[tuple[int, int, float]]) -> None:
     columns = [np.array(column) for column in zip(*others, strict=True)]
-    timeless = utilisation_gain_2(size, columns[0], columns[2])
-    timed = utilisation_gain_1(size, float(time), columns[0], columns[1], columns[2])
+    timeless = queue_table.utilisation_gain_2(size, columns[0], columns[2])
+    timed = queue_table.utilisation_gain_1(size, float(time), columns[0], columns[1], columns[2])
     for index, (other, its, slowdown) in enumerate(others):
         sl = Fraction(slowdown)
         assert close(timeless[index], u_gain_2(size, other, sl))
@@ -83,7 +72,7 @@ def test_utilisation_gains_agree_with_the_reference(size: int, time: int, others
 @pytest.mark.parametrize(("slowdown", "delay", "improvement"), [(1.0, 0.0, 6.25), (2.0, 6.25, 0.0)])
 def test_delay_and_improvement_as_specified(slowdown: float, delay: float, improvement: float) -> None:
     """n = 128, S = 8 and T = 100 for both: at 1 they take 100 s, at 2 they take 200 s, of 8 nodes of 128."""
-    match = Match(128, 8, 100.0, np.array([8]), np.array([100.0]), np.array([slowdown]))
+    match = queue_table.Match(128, 8, 100.0, np.array([8]), np.array([100.0]), np.array([slowdown]))
     assert match.delay_s().tolist() == [delay]
     assert (match.work_s() - match.delay_s()).tolist() == [improvement]
 
@@ -94,25 +83,34 @@ def test_impact_by_hand() -> None:
     Together they take 100·.5 + 100 = 150 s: delay 50, improvement 50. Increase: 50/100 + 50/200. Decrease: the moved job ends
     after 150 of its 300 s: 150/300, and the last one gains 50 of its 350. Of two others.
     """
-    match = Match(1, 1, 100.0, np.array([1]), np.array([100.0]), np.array([1.5]))
+    match = queue_table.Match(1, 1, 100.0, np.array([1]), np.array([100.0]), np.array([1.5]))
     work = np.array([100.0, 100.0, 100.0, 50.0])
-    (profit,) = impact_on_waiting(match, work, 0, np.array([2]), Future())
+    (profit,) = queue_table.impact_on_waiting(match, work, 0, np.array([2]), queue_table.Future())
     assert profit == pytest.approx((150 / 300 + 50 / 350 - 50 / 100 - 50 / 200) / 2)
     # Half a short job of 30 s to come: 50/60 at half weight. 1.5 longer ones of 100 s: at 450, and half at 550.
-    (profit,) = impact_on_waiting(match, work, 0, np.array([2]), Future(Arrivals(0.5, 30.0), Arrivals(1.5, 100.0)))
+    (profit,) = queue_table.impact_on_waiting(
+        match,
+        work,
+        0,
+        np.array([2]),
+        queue_table.Future(queue_table.Arrivals(0.5, 30.0), queue_table.Arrivals(1.5, 100.0)),
+    )
     expected = 150 / 300 + 50 / 350 - 50 / 100 - 50 / 200 - 0.5 * 50 / 60 + 50 / 450 + 0.5 * 50 / 550
     assert profit == pytest.approx(expected / 2)
     # Beside a running job with 100 s left: no job is overtaken, and both others are behind it.
-    host = Match(1, np.array([1]), np.array([100.0]), np.array([1]), np.array([100.0]), np.array([1.5]))
-    (profit,) = impact_on_running(host, work[1:], np.array([1]), Future())
+    host = queue_table.Match(1, np.array([1]), np.array([100.0]), np.array([1]), np.array([100.0]), np.array([1.5]))
+    (profit,) = queue_table.impact_on_running(host, work[1:], np.array([1]), queue_table.Future())
     assert profit == pytest.approx((50 / 200 + 50 / 300 + 50 / 350 - 50 / 100) / 2)
 
 
-def drawn_future(random: Random) -> tuple[Future, tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
+def drawn_future(random: Random) -> tuple[queue_table.Future, tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
     """Draw arrivals; once more for the reference, which takes work in node-seconds (of a machine with one node)."""
-    kinds = [Arrivals(random.choice((0.0, 0.25, 1.0, 3.75, 40.5)), float(random.randint(1, 5_000))) for _ in range(2)]
+    kinds = [
+        queue_table.Arrivals(random.choice((0.0, 0.25, 1.0, 3.75, 40.5)), float(random.randint(1, 5_000)))
+        for _ in range(2)
+    ]
     short, longer = ((Fraction(kind.jobs), Fraction(kind.work_s)) for kind in kinds)
-    return Future(*kinds), short, longer
+    return queue_table.Future(*kinds), short, longer
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -126,7 +124,7 @@ def test_impact_on_pending_jobs_agrees_with_the_reference(seed: int) -> None:
     slow = [random.randint(1000, 2000) / 1000 for _ in places]
     future, short, longer = drawn_future(random)
     size, time = queue[own]
-    match = Match(
+    match = queue_table.Match(
         nodes,
         size,
         float(time),
@@ -135,7 +133,7 @@ def test_impact_on_pending_jobs_agrees_with_the_reference(seed: int) -> None:
         np.array(slow),
     )
     work = np.array([size * time / nodes for size, time in queue])
-    profits = impact_on_waiting(match, work, own, np.array(places), future)
+    profits = queue_table.impact_on_waiting(match, work, own, np.array(places), future)
     for profit, place, slowdown in zip(profits, places, slow, strict=True):
         exact = response_time_impact(
             nodes,
@@ -161,7 +159,7 @@ def test_impact_on_running_jobs_agrees_with_the_reference(seed: int) -> None:
         host = (random.randint(queue[place][0], nodes), random.randint(1, 50_000))
         pairs.append((place, host, random.randint(1000, 2000) / 1000))
     future, short, longer = drawn_future(random)
-    match = Match(
+    match = queue_table.Match(
         nodes,
         np.array([host[0] for _, host, _ in pairs]),
         np.array([float(host[1]) for _, host, _ in pairs]),
@@ -170,7 +168,7 @@ def test_impact_on_running_jobs_agrees_with_the_reference(seed: int) -> None:
         np.array([slowdown for _, _, slowdown in pairs]),
     )
     work = np.array([size * time / nodes for size, time in queue])
-    profits = impact_on_running(match, work, np.array([place for place, _, _ in pairs]), future)
+    profits = queue_table.impact_on_running(match, work, np.array([place for place, _, _ in pairs]), future)
     for profit, (place, host, slowdown) in zip(profits, pairs, strict=True):
         exact = response_time_impact(
             nodes,
@@ -194,11 +192,11 @@ def test_every_job_with_a_gain_is_a_join_candidate(seed: int) -> None:
     places = random.integers(0, queue, pairs)
     sizes, times = random.integers(1, 65, queue), random.integers(60, 50_000, queue).astype(float)
     hosts = sizes[places], random.integers(1, 200_000, pairs).astype(float)
-    match = Match(64, *hosts, sizes[places], times[places], random.integers(1000, 1300, pairs) / 1000)
-    future = Future(Arrivals(3.5, 20.0), Arrivals(float(seed), 300.0))
+    match = queue_table.Match(64, *hosts, sizes[places], times[places], random.integers(1000, 1300, pairs) / 1000)
+    future = queue_table.Future(queue_table.Arrivals(3.5, 20.0), queue_table.Arrivals(float(seed), 300.0))
     work = sizes * times / 64
-    gains = impact_on_running(match, work, places, future) > 0.0
-    may = may_gain(match, work, future)
+    gains = queue_table.impact_on_running(match, work, places, future) > 0.0
+    may = queue_table.may_gain(match, work, future)
     assert not (gains & ~may).any()
     assert 0 < gains.sum() <= may.sum() < pairs
 
@@ -206,10 +204,12 @@ def test_every_job_with_a_gain_is_a_join_candidate(seed: int) -> None:
 @pytest.mark.parametrize(("jobs", "work_s"), [(10_000.25, 500.0), (25_000.5, 3.0), (123_456.75, 0.01), (1e12, 40.0)])
 def test_a_forecast_of_very_many_jobs(jobs: float, work_s: float) -> None:
     """Σ 1/(100 + k·work) is exact up to rounding, without a loop over its terms."""
-    match = Match(1, np.array([1]), np.array([50.0]), np.array([1]), np.array([50.0]), np.array([1.0]))
+    match = queue_table.Match(1, np.array([1]), np.array([50.0]), np.array([1]), np.array([50.0]), np.array([1.0]))
     work = np.array([50.0])
-    (without,) = impact_on_running(match, work, np.array([0]), Future())
-    (profit,) = impact_on_running(match, work, np.array([0]), Future(longer=Arrivals(jobs, work_s)))
+    (without,) = queue_table.impact_on_running(match, work, np.array([0]), queue_table.Future())
+    (profit,) = queue_table.impact_on_running(
+        match, work, np.array([0]), queue_table.Future(longer=queue_table.Arrivals(jobs, work_s))
+    )
     ks = np.arange(1, min(int(jobs), 1_000_000) + 1)
     expected = float(np.sum(1.0 / (100.0 + ks * work_s)))
     if jobs > len(ks):
@@ -233,7 +233,7 @@ def test_arrivals_continue_at_their_past_rate() -> None:
     seen = History(0, NOW_US, Tally(2, 120 * SECOND_US), Tally(2, 8000 * SECOND_US)).note()
     notes = [Note(None, NOTE, seen)]
     told = welcome(hyperthreaded(10), GOOD, [long_job, short_job], notes=notes)._replace(now_us=now_us)
-    short, longer = QueueTable([long_job, short_job], JobTable()).future(view_of(told))
+    short, longer = queue_table.QueueTable([long_job, short_job], queue_table.JobTable()).future(view_of(told))
     assert short == pytest.approx((3 * 0.51, 220 / 3 / 10))
     assert longer == pytest.approx((3 * 0.51, 13_000 / 3 / 10))
 
@@ -241,4 +241,7 @@ def test_arrivals_continue_at_their_past_rate() -> None:
 def test_no_arrivals_are_expected_before_time_has_passed() -> None:
     random = Random(1)
     jobs = [draw_spec(random, number, 8) for number in range(1, 5)]
-    assert QueueTable(jobs, JobTable()).future(view_of(welcome(hyperthreaded(8), GOOD, jobs))) == Future()
+    assert (
+        queue_table.QueueTable(jobs, queue_table.JobTable()).future(view_of(welcome(hyperthreaded(8), GOOD, jobs)))
+        == queue_table.Future()
+    )

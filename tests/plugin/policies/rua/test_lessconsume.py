@@ -18,15 +18,7 @@ from tests.reference.sharing import (
 )
 from tests.runs import layers_on, runs_on
 
-from cosched_plugin.api import (
-    Offer,
-    View,
-    loads_of,
-    round_up_us,
-    snapshot_at,
-    snapshot_now,
-    stretch,
-)
+from cosched_plugin import api
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.compact import FirstFit
@@ -51,7 +43,7 @@ def test_the_least_penalty_is_that_of_the_greedy_and_the_optimum(cases: int) -> 
         (job,) = case.waiting
         view = case.view()
         expected = less_consume(case.machine, request_of(job), 0)
-        offer = LessConsume().offer(job, snapshot_now(view))
+        offer = LessConsume().offer(job, api.snapshot_now(view))
         assert (offer is None) == (expected is None)
         if offer is None or expected is None:
             continue
@@ -62,7 +54,7 @@ def test_the_least_penalty_is_that_of_the_greedy_and_the_optimum(cases: int) -> 
         assert close(offer.factor, expected.factor)
         assert close(offer.factor, penalty_factor(case.machine, request_of(job), 0, buckets_of(offer.runs)))
         placed += 1
-        first = FirstFit().offer(job, snapshot_now(view))
+        first = FirstFit().offer(job, api.snapshot_now(view))
         assert first is not None
         improved += first.runs != offer.runs
     assert placed > cases / 3
@@ -77,7 +69,7 @@ def test_a_threshold_stops_the_search_early_or_refuses(threshold: Fraction, case
         case = random_case(random)
         (job,) = case.waiting
         placement = LessConsume(threshold=float(threshold))
-        offer = placement.offer(job, snapshot_now(case.view()))
+        offer = placement.offer(job, api.snapshot_now(case.view()))
         floor = best_factor(empty_machine(case.machine), request_of(job), 0)
         assert floor is not None
         limit = max(threshold, floor)
@@ -126,7 +118,7 @@ def test_promising_includes_every_job_with_an_offer(threshold: float | None, res
         case = random_case(random, jobs=6)
         view = case.view()
         placement = LessConsume(threshold=threshold)
-        plan = snapshot_now(view)
+        plan = api.snapshot_now(view)
         head, *jobs = case.waiting
         if random.random() < 0.5:
             jobs[0] = jobs[0]._replace(exclusive=True)
@@ -152,7 +144,7 @@ def test_promising_includes_every_job_with_an_offer(threshold: float | None, res
 FOUR = NodeClass(2, 1, 4, 1, 0, 6000, 0, 0)
 
 
-def view_of(classes: Sequence[NodeClass], *running: tuple[int, tuple[Run, ...], int]) -> View:
+def view_of(classes: Sequence[NodeClass], *running: tuple[int, tuple[Run, ...], int]) -> api.View:
     """Return a machine on which jobs with 2000 MB/s a process run until the given ends."""
     jobs = [
         RunningJob(
@@ -170,10 +162,10 @@ def view_of(classes: Sequence[NodeClass], *running: tuple[int, tuple[Run, ...], 
 def test_one_process_moves_to_another_node() -> None:
     view = view_of([FOUR])
     job = job_of(1, 4, 2000, 30)
-    offer = LessConsume().offer(job, snapshot_now(view))
+    offer = LessConsume().offer(job, api.snapshot_now(view))
     assert offer is not None
     assert offer == (job, NOW_US, ((0, 1, 7, 3), (1, 1, 1, 1)), 1.0, 30, None, 0)
-    lax = LessConsume(threshold=1.5).offer(job, snapshot_now(view))
+    lax = LessConsume(threshold=1.5).offer(job, api.snapshot_now(view))
     assert lax is not None
     assert (lax.runs, lax.factor, lax.run_us) == (((0, 1, 15, 4),), 4 / 3, 40)
 
@@ -181,12 +173,12 @@ def test_one_process_moves_to_another_node() -> None:
 def test_planned_jobs_have_an_id_and_equal_demands_share_results() -> None:
     """Beliefs may depend on the ids of planned jobs; penalised times depend only on demand and time."""
     view = view_of([FOUR])
-    snapshot = snapshot_now(view)
-    offers = [Offer(job_of(number, 2, 2000, 30), NOW_US, runs_on((0, 1, 3, 2)), 1.0, 30, None) for number in (1, 2)]
+    snapshot = api.snapshot_now(view)
+    offers = [api.Offer(job_of(number, 2, 2000, 30), NOW_US, runs_on((0, 1, 3, 2)), 1.0, 30, None) for number in (1, 2)]
     one, other = (snapshot.with_planned(offer).planned for offer in offers)
     assert [item.job_id for item in (*one, *other)] == [1, 2]
     assert one != other
-    assert loads_of(one) == loads_of(other)
+    assert api.loads_of(one) == api.loads_of(other)
     job = job_of(3, 4, 2000, 30)
     places = Places(job, snapshot, losses_in(view))
     assert places.outlook(job, one) is places.outlook(job, other)
@@ -201,7 +193,7 @@ def test_a_threshold_is_raised_to_the_best_of_the_empty_machine() -> None:
     job = job_of(1, 8, 2000, 30)
     assert placement.within_reach(job, view, 1.0) == 4 / 3
     assert placement.within_reach(job, view, 1.5) == 1.5
-    assert placement.offer(job, snapshot_now(view)) is None
+    assert placement.offer(job, api.snapshot_now(view)) is None
     offer = placement.earliest(job, view)
     assert offer is not None
     assert (offer.start_us, offer.factor) == (NOW_US + 5, 4 / 3)
@@ -211,7 +203,7 @@ def test_a_threshold_is_raised_to_the_best_of_the_empty_machine() -> None:
 def test_without_demand_or_capacity_there_is_no_penalty() -> None:
     view = view_of([FOUR._replace(memory_bandwidth_mbs=0)], (9, runs_on((0, 1, 7, 3)), 50))
     for job in (job_of(1, 5, 2000, 30), job_of(1, 5, 0, 30), job_of(1, 5, 2000, 30)._replace(demand=None)):
-        offer = LessConsume(threshold=1.0).offer(job, snapshot_now(view))
+        offer = LessConsume(threshold=1.0).offer(job, api.snapshot_now(view))
         assert offer is not None
         assert (offer.factor, offer.runs) == (1.0, ((0, 1, 8, 1), (1, 1, 15, 4)))
 
@@ -219,13 +211,13 @@ def test_without_demand_or_capacity_there_is_no_penalty() -> None:
 def test_exclusive_jobs_take_nodes_like_first_fit() -> None:
     view = view_of([FOUR], (9, runs_on((0, 1, 1, 1)), 5))
     job = job_of(1, 4, 2000, 30)._replace(exclusive=True)
-    offer = LessConsume().offer(job, snapshot_now(view))
+    offer = LessConsume().offer(job, api.snapshot_now(view))
     assert offer is not None
     assert (offer.runs, offer.factor) == (((1, 1, 15, 4),), 4 / 3)
     assert (
-        LessConsume(threshold=1.0).offer(job, snapshot_now(view)) == offer
+        LessConsume(threshold=1.0).offer(job, api.snapshot_now(view)) == offer
     )  # the least possible: no node has a smaller penalty
-    assert LessConsume().offer(job._replace(processes=8), snapshot_now(view)) is None
+    assert LessConsume().offer(job._replace(processes=8), api.snapshot_now(view)) is None
 
 
 def test_thresholds_tolerate_rounding() -> None:
@@ -233,8 +225,8 @@ def test_thresholds_tolerate_rounding() -> None:
     view = view_of([FOUR._replace(nodes=1)], (9, runs_on((0, 1, 7, 3)), 10))
     job = job_of(1, 1, 2000, 30)
     for threshold in (1 + 1 / 9, 10 / 9):
-        assert LessConsume(threshold=threshold).offer(job, snapshot_now(view)) is not None
-    assert LessConsume(threshold=1 + 1 / 9 - 2 * SAME).offer(job, snapshot_now(view)) is None
+        assert LessConsume(threshold=threshold).offer(job, api.snapshot_now(view)) is not None
+    assert LessConsume(threshold=1 + 1 / 9 - 2 * SAME).offer(job, api.snapshot_now(view)) is None
 
 
 # ---------------------------------------------------------------- limits
@@ -251,12 +243,12 @@ def test_a_job_that_may_wait_takes_the_place_with_the_earliest_end(cases: int) -
         view = case.view()
         placement = LessConsume(may_wait=True)
         steps = view.availability()
-        found = [placement.find(job, snapshot_at(view, *step)) for step in steps]
+        found = [placement.find(job, api.snapshot_at(view, *step)) for step in steps]
         ends = [(place.end_us, place.snapshot.at_us) for place in found if place is not None]
         offer = placement.earliest(job, view)
         assert offer is not None
         assert offer.start_us == min(ends)[1]
-        now = placement.offer(job, snapshot_now(view))
+        now = placement.offer(job, api.snapshot_now(view))
         assert (now is not None) == (offer.start_us == NOW_US)
         assert now is None or now == offer
         waited += now is None and found[0] is not None
@@ -266,10 +258,10 @@ def test_a_job_that_may_wait_takes_the_place_with_the_earliest_end(cases: int) -
 def test_first_fit_extends_limits_only_on_request() -> None:
     view = view_of([FOUR._replace(nodes=1)])
     job = job_of(1, 4, 2000, 31000, 31001)
-    plain = FirstFit().offer(job, snapshot_now(view))
+    plain = FirstFit().offer(job, api.snapshot_now(view))
     assert plain is not None
     assert (plain.factor, plain.run_us, plain.limit_us) == (1.0, 31000, 31001)
-    asked = FirstFit(extend_limit=True).offer(job, snapshot_now(view))
+    asked = FirstFit(extend_limit=True).offer(job, api.snapshot_now(view))
     assert asked is not None
     assert close(asked.factor, Fraction(4, 3))
     assert (asked.run_us, asked.limit_us) == (41334, 41335)
@@ -281,12 +273,12 @@ def test_stretch_rounds_up_exactly() -> None:
         span_us = random.randint(1, 10**12)
         lost = Fraction(random.randint(0, 3), random.randint(1, 9))
         exact = span_us * (1 + lost)
-        got = stretch(span_us, float(1 + lost))
+        got = api.stretch(span_us, float(1 + lost))
         assert (
             exact - Fraction(1, 32) <= got < exact + 1 + Fraction(1, 32)
         )  # neither a microsecond too short nor one too long
         assert got >= span_us
-    assert stretch(30, 4 / 3) == 40
-    assert round_up_us(40.5) == 41
-    later = snapshot_at(view_of([FOUR]), NOW_US + 3, layers_on(0, 0, 0, 0))
+    assert api.stretch(30, 4 / 3) == 40
+    assert api.round_up_us(40.5) == 41
+    later = api.snapshot_at(view_of([FOUR]), NOW_US + 3, layers_on(0, 0, 0, 0))
     assert LessConsume().offer(JobSpec(1, 0, 1, 1), later) is None

@@ -8,81 +8,55 @@ from typing import ClassVar
 
 from tests.plugin.policies.symbiosis.test_symbiosis import Job, ran, times
 
-from cosched_plugin.api import (
-    COMPANY,
-    EVERYTHING,
-    PAIR_BELIEF,
-    PAIRING,
-    UNRESERVED,
-    WHOLE_NODES,
-    Action,
-    Context,
-    Gate,
-    Gatekeeper,
-    JobSpec,
-    Matching,
-    Needs,
-    Offer,
-    Running,
-    Seat,
-    Tenancies,
-    View,
-    first_fit,
-    nodes_of,
-    open_beside,
-    seat_among,
-    sharing,
-    tenancy_of,
-    union,
-)
+from cosched_plugin import api
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.testing.check import check_policy
 
 
-class Crowd(Matching):
+class Crowd(api.Matching):
     """Joins whatever runs alone, at any price."""
 
-    needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
-    protocol_features: ClassVar[Needs] = PAIRING
-    ignores: ClassVar[Needs] = EVERYTHING
+    needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY, api.PAIR_BELIEF})
+    protocol_features: ClassVar[api.Needs] = api.PAIRING
+    ignores: ClassVar[api.Needs] = api.EVERYTHING
     works: ClassVar[
         dict[int, tuple[int, int]]
     ] = {}  # for the test: of each host, when it was looked at last, and its work
 
     def __init__(self) -> None:
-        self._monitor = Tenancies()
+        self._monitor = api.Tenancies()
 
-    def prepare(self, context: Context) -> Iterator[Action]:
+    def prepare(self, context: api.Context) -> Iterator[api.Action]:
         return self._monitor.keep_up(context.view)
 
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         return offer if gate.admit(offer) else None
 
-    def may_host(self, job: JobSpec) -> bool:
+    def may_host(self, job: api.JobSpec) -> bool:
         return True
 
-    def has_hosts(self, view: View) -> bool:
+    def has_hosts(self, view: api.View) -> bool:
         return view.pairs is not None and bool(self._hosts(view))
 
-    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+    def join_candidates(self, context: api.Context, gate: api.Gatekeeper = api.UNRESERVED) -> Collection[int]:
         return [job.id for job in context.pending.jobs]
 
-    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+    def join(self, job: api.JobSpec, context: api.Context, gate: api.Gate) -> api.Seat | None:
         view = context.view
         hosts = self._hosts(view)
         free = view.free
         for host in hosts:
-            self.works[host.job.id] = (view.now_us, tenancy_of(host, view).work_us)
-            free = union(free, open_beside(host.runs, view) or view.free)
-        runs = first_fit(job, free, view.machine, view.free_memory_mb)
+            self.works[host.job.id] = (view.now_us, api.tenancy_of(host, view).work_us)
+            free = api.union(free, api.open_beside(host.runs, view) or view.free)
+        runs = api.first_fit(job, free, view.machine, view.free_memory_mb)
         if runs is None or view.pairs is None or not view.pairs.knows(job):
             return None
-        there = [host for host in hosts if nodes_of(runs) & view.nodes_by_job[host.job.id]]
-        seat = seat_among(job, runs, there, context)
+        there = [host for host in hosts if api.nodes_of(runs) & view.nodes_by_job[host.job.id]]
+        seat = api.seat_among(job, runs, there, context)
         return seat if gate.admit(seat) else None
 
-    def _hosts(self, view: View) -> list[Running]:
-        shared = sharing(view)
+    def _hosts(self, view: api.View) -> list[api.Running]:
+        shared = api.sharing(view)
         alone = [each for job_id, each in sorted(view.running.items()) if job_id not in shared]
         pairs = view.pairs
         return [
