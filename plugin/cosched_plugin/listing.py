@@ -9,8 +9,9 @@ from typing import Any
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import installed_models
 from cosched_plugin.config import ENTRY_POINTS
-from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED
+from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
+from cosched_plugin.policies.composition.part_settings import REQUIRED
 from cosched_plugin.policies.composition.presets import ALIASES, DEFAULTS, PRESETS
 from cosched_plugin.policies.composition.resolved import Resolved, name_of, resolve
 from cosched_terminal.tables import align

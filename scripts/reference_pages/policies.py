@@ -14,7 +14,8 @@ from cosched_emulator.explain.facts import EXPLAINED
 from cosched_plugin.core.work import Price
 from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING, OF_SITE
-from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED, needs_and_provisions, own_notes
+from cosched_plugin.policies.composition.catalogue import KINDS, needs_and_provisions, own_notes
+from cosched_plugin.policies.composition.part_settings import REQUIRED
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import name_of, resolve
 

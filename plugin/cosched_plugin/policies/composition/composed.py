@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any, Final, cast
 
 from cosched_plugin import api
-from cosched_plugin.policies.composition.catalogue import KINDS, at
+from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.part_settings import at
 from cosched_plugin.policies.composition.presets import Table
 from cosched_plugin.policies.composition.resolved import Resolved, build_part, resolve
 from cosched_plugin.policies.planning.reservation import rejection

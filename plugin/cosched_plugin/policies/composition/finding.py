@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any, Final
 
 from cosched_plugin import api
-from cosched_plugin.policies.composition.catalogue import KINDS, Entry, Parameter, defaults_of, is_setting, own_notes
+from cosched_plugin.policies.composition.catalogue import KINDS, own_notes
+from cosched_plugin.policies.composition.part_settings import Entry, Parameter, defaults_of, is_setting
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cosched_plugin.api import NONE, Member, Part, UsageError, refusal
-from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED, needs_and_provisions
+from cosched_plugin.policies.composition.catalogue import KINDS, needs_and_provisions
 from cosched_plugin.policies.composition.finding import entry_named, preset_named, suggest
+from cosched_plugin.policies.composition.part_settings import REQUIRED
 from cosched_plugin.policies.composition.presets import DEFAULTS, LEFT_OUT, Table
 
 Resolved = Mapping[str, Mapping[str, Any]]
