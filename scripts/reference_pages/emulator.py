@@ -8,6 +8,8 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, Final
 
 from scripts.reference_pages.policies import code, table
@@ -34,6 +36,8 @@ from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_emulator.studies.axes import AXES
 from cosched_emulator.users.told import meanings
 from cosched_emulator.workload.swf.swf_reader import SwfOptions
+from cosched_hwmodel import topology
+from cosched_hwmodel.topology import load_preset, preset_names
 
 # Options of settings that no table of the command line has: they choose the run, not its scenario.
 OTHER_OPTIONS: Final = {
@@ -42,6 +46,7 @@ OTHER_OPTIONS: Final = {
     ("clock", "mode"): "--clock",
     ("clock", "speed"): "--speed",
 }
+PRESETS: Final = Path(topology.__file__).with_name("presets")
 TYPES: Final = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
 
@@ -72,6 +77,32 @@ def scenario_page() -> Iterator[str]:
         ("`local`", "which process gets the CPU"), ((code(name), kind.meaning) for name, kind in KINDS.items())
     )
     yield from _coscheduling()
+    yield from _presets()
+
+
+def _presets() -> Iterator[str]:
+    """Yield the shapes of nodes that ship: what they have, and what the comment of each file says of it."""
+    yield from ("## Presets of nodes", "")
+    yield from ("Rates are memory bandwidth, network and disk in MB/s; 0: unlimited.", "")
+    yield from table(
+        ("`preset`", "sockets x cores x threads", "memory, MiB", "rates", "is"),
+        (
+            (
+                code(shape.name),
+                f"{shape.sockets} x {shape.cores_per_socket} x {shape.threads_per_core}",
+                f"{shape.memory_mb:,}",
+                ", ".join(f"{rate:,}" for rate in shape.capacity),
+                " ".join(_comment(PRESETS / f"{shape.name}.toml")),
+            )
+            for shape in map(load_preset, preset_names())
+        ),
+    )
+
+
+def _comment(file: Path) -> Iterator[str]:
+    """Yield the lines of the comment that a file begins with."""
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return (line.removeprefix("# ") for line in takewhile(lambda line: line.startswith("#"), lines))
 
 
 def _coscheduling() -> Iterator[str]:

@@ -61,12 +61,10 @@ def test_presets_are_the_published_nodes() -> None:
     assert (modern.cores, modern.threads) == (64, 128)
 
 
-def test_every_preset_loads_and_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "hwmodel" / "MODEL.md").read_text(encoding="utf-8")
+def test_every_preset_loads() -> None:
     assert preset_names()
     for name in preset_names():
         assert load_preset(name).name == name
-        assert f"`{name}`" in text
 
 
 def test_shapes_are_immutable_and_comparable() -> None:
