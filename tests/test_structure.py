@@ -13,10 +13,11 @@ CODE = ("hwmodel", "plugin", "emulator", "scripts")
 LINES = 600  # of a file
 TEST_LINES = 600
 SMALL_LINES = 60  # a file with fewer is small
-MOST_SMALL = 19  # files of all packages that are
+MOST_SMALL = 18  # files of all packages that are, and do not say why
 FUNCTION_LINES = 50
 ENTRIES = 25  # modules and sub-packages of a folder
 REASON = "# Over 50 lines: "
+REASON_SMALL = "# Under 60 lines: "
 
 
 def python_files(*folders: str) -> Iterator[tuple[str, Path]]:
@@ -55,7 +56,11 @@ def test_few_files_are_small() -> None:
     modules = [
         (name, file) for name, file in python_files("hwmodel", "plugin", "emulator") if file.name != "__init__.py"
     ]
-    small = [name for name, file in modules if len(lines_of(file)) < SMALL_LINES]
+    small = [
+        name
+        for name, file in modules
+        if len(lines_of(file)) < SMALL_LINES and REASON_SMALL not in file.read_text(encoding="utf-8")
+    ]
     assert len(small) <= MOST_SMALL, small
 
 

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from cosched_emulator.accounting.chain import first_link, next_link
+from cosched_emulator.workload.job import TERMS_TOLD, Terms
 
 APPLICATION_ID: Final = 0x636F7363  # "cosc"
 ARCHIVE_ID: Final = 0x636F7361  # "cosa": of accounts that no manager opens
@@ -215,9 +216,11 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
 
 # What a job's user says of it that has no columns, from the JSON of the whole job.
 _ASKED: Final[dict[str, tuple[str, type]]] = {
-    "partitions": ("$.terms[0]", list),
-    "qos": ("$.terms[1]", str),
-    "account": ("$.terms[2]", str),
+    **{
+        name: (f"$.terms[{place}]", str if isinstance(usual, str) else list)
+        for place, (name, usual) in enumerate(Terms._field_defaults.items())
+        if name in TERMS_TOLD
+    },
     "resources": ("$.spec.resources", list),
     "licences": ("$.spec.licences", list),
 }

@@ -40,6 +40,7 @@ from cosched_emulator.users.requests import (
     seconds,
     with_seconds,
 )
+from cosched_emulator.workload.job import TERMS_TOLD
 from cosched_hwmodel.units import MARK, SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.common.slots import Member, members_of, predict
@@ -208,8 +209,9 @@ def _part(share_ppm: int) -> float:
 JOB_COLUMNS: Final = (
     "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",
     "processes", "nodes", "node_list", "shares_with", "slowdown", "priority", "resources", "licences",
-    "partitions", "qos", "account",
+    *TERMS_TOLD,
 )  # fmt: skip
+_TERMS: Final = attrgetter(*TERMS_TOLD)
 NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
     "resources", "partitions",
@@ -376,7 +378,7 @@ class _View:
             spec.priority,
             spec.resources,
             spec.licences,
-            *job.job.terms[:3],
+            *_TERMS(job.job.terms),
             *(() if self.slots is None else self.slots.columns(job)),
         )
 

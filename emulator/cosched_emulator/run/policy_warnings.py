@@ -17,7 +17,7 @@ from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
 
 BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements that look for nodes with bandwidth left
-OF_PAIRS_ALONE: Final = ("lomarc", "statistical", "pairs")  # models that know no bandwidth
+OF_PAIRS_ALONE: Final = {*OF_PAIRS} - {"composite"}  # models that know no bandwidth
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 GIVEN: Final = (None, "given")  # beliefs that are the site's
 LEARNING: Final = ("learned", "corrected")  # beliefs that follow measured slowdowns

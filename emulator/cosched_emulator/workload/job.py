@@ -28,6 +28,7 @@ class Terms(NamedTuple):
 
 
 NO_TERMS: Final = Terms()
+TERMS_TOLD: Final = ("partitions", "qos", "account")  # by `queue`, `job` and the accounts
 
 
 class WorkloadJob(NamedTuple):

@@ -19,6 +19,7 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.models.by_name import OF_PAIRS
 from cosched_plugin.common.errors import PluginError
 
 Table = dict[str, Any]
@@ -114,8 +115,8 @@ SAMPLES: dict[str, list[Any]] = {
     "cluster.cores": [3, 6],
     "cluster.preset": ["2x2x1", "rua-4way"],
     "cluster.file": ["nodes.toml"],
-    "truth.contention": ["lomarc", "statistical", "pairs", "composite"],
-    "belief.contention": ["lomarc", "statistical", "pairs", "composite", "none"],
+    "truth.contention": [*OF_PAIRS],
+    "belief.contention": [*OF_PAIRS, "none"],
     "belief.composition": ["paper"],
     "belief.resources": [["network"]],
     "truth.cos_shares": [[20, 20, 20, 40]],

@@ -171,24 +171,16 @@ REPAIRED = [
 
 def test_every_repair_is_made_and_counted(log: Path) -> None:
     trace = load_swf(wrote(log, *REPAIRED))
-    assert trace.report.as_dict() == {
+    assert {name: count for name, count in trace.report.as_dict().items() if count} == {
         "rows": 9,
-        "bad_rows_skipped": 0,
-        "never_submitted_dropped": 0,
         "bursts_dropped": 1,
-        "bursts_kept": 0,
         "without_run_time_dropped": 2,
         "without_processors_dropped": 1,
-        "without_estimate_dropped": 0,
         "sizes_from_request": 1,
         "estimates_from_run": 1,
         "estimates_raised": 2,
         "runs_capped": 2,
         "out_of_order": 2,
-        "longer": 0,
-        "preceded": 0,
-        "numbers_again": 0,
-        "twice": 0,
         "jobs": 5,
     }
     jobs = trace.workload.jobs
