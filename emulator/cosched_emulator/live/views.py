@@ -412,7 +412,7 @@ class _View:
             "begin_s": seconds(self.live.gate.begin_us.get(spec.id)),
             "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / SECOND_US,
-            **{name: value for name, value in spec._asdict().items() if name not in _TOLD_OTHERWISE},
+            **with_seconds({name: value for name, value in spec._asdict().items() if name not in _TOLD_OTHERWISE}),
             "requeue": job.job.requeue,
             **({} if self.slots is None else self.slots.details(job)),
             "after": [] if origin is None else [list(each) for each in origin.after],

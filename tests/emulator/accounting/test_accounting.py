@@ -239,13 +239,12 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
     beside = json.loads(json.dumps({key: usual for key, usual in m.JobSpec._field_defaults.items() if key not in told}))
     assert [*accounts.jobs([9, 7, 8])] == [{**told, **beside}]
     assert [*accounts.history("ann", 10)] == [told]
-    assert told == {
+    assert {key: value for key, value in told.items() if value not in ("", [])} == {
         "id": 7, "user": "ann", "owner": "ann", "name": "a\\ud800", "array_id": 5, "array_index": 2, "after": [["afterok", 4]],
         "state": "TIMEOUT", "reason": "too long", "submit_us": 10, "start_us": 50, "end_us": 70, "processes": 4, "ppn_min": 1,
         "ppn_max": 0, "threads_per_process": 1, "memory_mb": 0, "exclusive": False, "estimate_us": 100, "limit_us": 500,
         "demand": [1, 2, 3], "usage": None, "self_slowdown": None, "run_us": 100, "source_id": 7, "starts": 2, "requeues": 1,
         "preemptions": 0, "nodes": 3, "work_us": 19, "expected_us": 200, "granted_us": 500, "suspended_us": 3, "unpaired": False,
-        **dict.fromkeys(("qos", "account"), ""), **{name: [] for name in ("partitions", "resources", "licences")},
     }  # fmt: skip
     assert rows(path, "SELECT id, wait_s, wall_s, work_s FROM job_times") == [(7, 40e-6, 20e-6, 19e-6)]
     assert rows(path, "SELECT * FROM stays") == [(7, 0, 20e-6, 40e-6, 3, 5, 0), (7, 1, 50e-6, 70e-6, 3, 3, 0)]
