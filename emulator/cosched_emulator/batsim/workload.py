@@ -18,7 +18,7 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.swf.swf_table import LARGEST
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim import messages as b
-from cosched_plugin.batsim.site import FIELDS, spec_of
+from cosched_plugin.batsim.site import FIELDS, OF_JOB, spec_of
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_NODES
 from cosched_plugin.protocol.messages import JobSpec
@@ -28,8 +28,8 @@ DAY_US: Final = 86_400 * SECOND_US
 OTHERS: Final = 1 << 31  # numbers of jobs whose names are none
 MOST_TASKS: Final = 100_000  # of a composed profile
 MOST_WITHIN: Final = 100  # composed profiles within each other
-# As object cosched
-_TOLD: Final = ("user", "name", "memory_mb", "demand", "usage", "self_slowdown", "profile", "priority")
+# As object cosched: all that is read there but the estimate
+_TOLD: Final = tuple(name for name in OF_JOB if name != "estimate_us")
 OUTCOME: Final = "status"  # how a job of a log ended there, which no scheduler is to know
 OF_LOGS: Final = ("queue", "partition", "group", OUTCOME)  # numbers, which a job of a log takes along
 # Of a job, all that are read

@@ -37,10 +37,8 @@ FIELDS: Final = "cosched"  # the object with a job's fields
 MOST_JOBS: Final = 64  # on a host
 DAY_US: Final = 86_400_000_000
 _CAPACITIES: Final = ("memory_mb", "memory_bandwidth_mbs", "network_mbs", "disk_mbs")
-_OF_JOB: Final = frozenset(
-    {"user", "name", "memory_mb", "demand", "usage", "self_slowdown", "profile", "priority", "estimate_us"}
-)
-_ESTIMATE: Final = frozenset({"estimate_us"})
+_ESTIMATE: Final = "estimate_us"
+OF_JOB: Final = ("user", "name", "memory_mb", "demand", "usage", "self_slowdown", "profile", "priority", _ESTIMATE)
 _OFFLINE: Final = "unavailable"
 
 
@@ -85,7 +83,7 @@ def _check_keys(table: Data, known: set[str], path: str) -> None:
 
 def _check_fields(fields: Data, path: str) -> None:
     """Refuse fields that no job here has, and values that they cannot have."""
-    _check_keys(fields, set(_OF_JOB), path)
+    _check_keys(fields, set(OF_JOB), path)
     spec_of({"id": 0, "submit_us": 0, "processes": 1, "estimate_us": 1, **fields}, path)
 
 
@@ -166,7 +164,7 @@ class JobReader:
         user = job.get("user", "")
         estimate_us = fields.get("estimate_us", limit_us or DAY_US)
         if (
-            fields.keys() <= _ESTIMATE
+            fields.keys() <= {_ESTIMATE}
             and type(user) is str
             and type(estimate_us) is int
             and 0 < estimate_us <= MAX_SPAN_US
@@ -203,7 +201,7 @@ class JobReader:
         if FIELDS not in owner:
             return {}
         fields = obj(owner, FIELDS, path)
-        _check_keys(fields, set(_OF_JOB), f"{path}.{FIELDS}")
+        _check_keys(fields, set(OF_JOB), f"{path}.{FIELDS}")
         return fields
 
 
