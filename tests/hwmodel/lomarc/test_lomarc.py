@@ -16,7 +16,7 @@ from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns, c_ppm, slowdowns
-from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel, LomarcParameterError
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_hwmodel.topology import load_preset
 from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
 from cosched_hwmodel.usage import BOUNDS, Usage, UsageTuple
@@ -59,7 +59,6 @@ def plain(usage: Usage) -> UsageTuple:
 
 
 JOBS = st.integers(0, 1 << 40)
-HALF = WHOLE_PPM // 2
 
 
 # ---------------------------------------------------------------- the formula
@@ -87,58 +86,6 @@ def test_the_model_computes_the_formula(
     c = Fraction(model.c_ppm(job_a, usage_a.bound, job_b, usage_b.bound), WHOLE_PPM)
     expected = reference.slowdown(a, b, c, model.remainder, Fraction(model.paging_ppm, WHOLE_PPM))
     assert model.slowdown(job_a, usage_a, job_b, usage_b) == float(expected)
-
-
-@given(model=models(), job_a=JOBS, job_b=JOBS, usage_a=usages(), usage_b=usages())
-def test_both_jobs_of_a_pair_have_the_same_slowdown(
-    model: LomarcModel, job_a: int, job_b: int, usage_a: Usage, usage_b: Usage
-) -> None:
-    assert model.slowdown(job_a, usage_a, job_b, usage_b) == model.slowdown(job_b, usage_b, job_a, usage_a)
-
-
-@given(model=models(), usage_a=usages(HALF), usage_b=usages(HALF))
-def test_between_1_and_2_while_memory_suffices(model: LomarcModel, usage_a: Usage, usage_b: Usage) -> None:
-    assert 1 <= model.slowdown(1, usage_a, 2, usage_b) <= 2
-
-
-@given(
-    usage_a=usages(),
-    usage_b=usages(),
-    c=st.lists(st.integers(WHOLE_PPM, 2 * WHOLE_PPM), min_size=2, max_size=6),
-    remainder=st.booleans(),
-)
-def test_never_falls_with_c(usage_a: Usage, usage_b: Usage, c: list[int], remainder: bool) -> None:
-    found = [
-        LomarcModel(remainder, good_share_ppm=0, good_c_ppm=WHOLE_PPM, bad_c_ppm=value).slowdown(1, usage_a, 2, usage_b)
-        for value in sorted(c)
-    ]
-    assert found == sorted(found)
-
-
-@given(usage_a=usages(), usage_b=usages(), c=st.integers(WHOLE_PPM, 2 * WHOLE_PPM))
-def test_the_printed_formula_never_gives_more(usage_a: Usage, usage_b: Usage, c: int) -> None:
-    with_remainder, printed = (
-        LomarcModel(remainder, good_share_ppm=0, good_c_ppm=WHOLE_PPM, bad_c_ppm=c).slowdown(1, usage_a, 2, usage_b)
-        for remainder in (True, False)
-    )
-    assert printed <= with_remainder
-
-
-def test_jobs_that_use_different_resources_are_not_slowed() -> None:
-    alone = [Usage("cpu", WHOLE_PPM, 0, 0, 0), Usage("network", 0, WHOLE_PPM, 0, 0), Usage("disk", 0, 0, WHOLE_PPM, 0)]
-    for remainder, c_scope in FORMS:
-        model = LomarcModel(remainder, c_scope)
-        for first, second in permutations(alone, 2):
-            assert model.slowdown(1, first, 2, second) == 1
-
-
-def test_paging_is_a_lower_bound_of_the_slowdown() -> None:
-    half, more = Usage("cpu", WHOLE_PPM, 0, 0, 500_000), Usage("disk", 0, 0, WHOLE_PPM, 500_001)
-    assert ALL_BAD.slowdown(1, half, 2, half) == 2
-    assert ALL_BAD.slowdown(1, half, 2, more) == 2.5
-    mild = LomarcModel(good_share_ppm=0, paging_ppm=1_500_000)
-    assert mild.slowdown(1, half, 2, half._replace(memory_ppm=600_000)) == 2
-    assert mild.slowdown(1, half, 2, more) == 1.5
 
 
 # ---------------------------------------------------------------- pairs
@@ -234,12 +181,6 @@ def test_impossible_parameters_are_refused(name: str, value: object, text: str) 
     assert str(caught.value).startswith(text)
 
 
-def test_errors_carry_the_parameter() -> None:
-    with pytest.raises(LomarcParameterError) as caught:
-        LomarcModel(paging_ppm=0)
-    assert (caught.value.parameter, caught.value.value) == ("paging_ppm", 0)
-
-
 # ---------------------------------------------------------------- jobs on a node
 
 
@@ -293,18 +234,3 @@ def test_arrays_agree_with_single_pairs(
     assert c_ppm(model, job, BOUNDS.index(usage.bound), columns).tolist() == expected_c
     expected = [model.slowdown(job, usage, other, there) for other, there in others]
     assert slowdowns(model, job, usage, columns).tolist() == expected
-
-
-def test_columns_of_usage_can_be_selected() -> None:
-    first, second, third = SIX_FOUR, FOUR_SIX, Usage("disk", 0, 100_000, 900_000, 250_000)
-    columns = UsageColumns([5, 2, 9], [first, second, third])
-    assert columns.bound.tolist() == [0, 1, 2]
-    assert columns.disk.tolist() == [0, 0, 900_000]
-    assert [str(column.dtype) for column in (columns.id, columns.bound, columns.memory)] == ["int64", "int64", "int64"]
-    assert columns.memory.tolist() == [0, 0, 250_000]
-    assert columns.take(np.array([2, 0])).id.tolist() == [9, 5]
-    masked = columns.take(columns.network > 100_000)
-    assert (masked.id.tolist(), masked.cpu.tolist(), len(masked)) == ([5, 2], [600_000, 400_000], 2)
-    assert columns.take(np.array([], dtype=np.int64)).memory.tolist() == []
-    with pytest.raises(ValueError, match="2 ids for 1 usages"):
-        UsageColumns([1, 2], [first])
