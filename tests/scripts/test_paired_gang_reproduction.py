@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.papers.claims import Claim
 from scripts.papers.figures import Figures, Where
 from scripts.papers.paired_gang import experiment as ex
-from scripts.papers.paired_gang.claims import SECTIONS, claims
 from scripts.papers.paired_gang.measures import figures
-from scripts.papers.paired_gang.pictures import PICTURES
-from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
-from scripts.papers.paired_gang.report import derive, later_column, report
-from scripts.papers.pictures import shows_runs
+from scripts.papers.paired_gang.report import derive, later_column
 from scripts.papers.study import BASE, Size, scenario_of
 from tests.scripts.commands import reproduce
 
 import cosched_emulator
 from cosched_emulator import Run
-from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.study_result import Row, series_of
+from cosched_emulator.studies.study_result import series_of
 
 
 def cells_of(size: Size) -> tuple[Cell, ...]:
@@ -140,135 +133,19 @@ def test_space_sharing_has_no_quanta() -> None:
     assert found["jobs_max"] >= 1
 
 
-# ---------------------------------------------------------------- page
-
-
-def row_of(cell: Cell) -> dict[str, Any]:
-    """Return invented figures in which paired gang scheduling halves responses, and best fit has the published counts."""
-    names = dict(zip(COLUMNS.values(), cell.names.values(), strict=True))
-    seed, level = int(names["seed"]), 0.5 if cell.policy in (ex.PAIRED, ex.NODE) else 1.0
-    io_jobs = int(names["workload"][4]) if names["workload"].startswith("mix") else 0
-    chosen = BEST_FIT_COUNTS[io_jobs] if cell.policy == ex.BEST else (0, 0, 0, 0)
-    size = 100.0 * seed**2 * level
-    thirds = {f"jobs_third_{part}": size + part for part in (1, 2, 3)} | {f"idle_third_{part}": 1 for part in (1, 2, 3)}
-    rates = dict.fromkeys(
-        ("rate_compute", "rate_io", "rate_total", "speed_compute", "speed_io", "io_per_s"), 3.0 / level
-    )
-    return {
-        **names,
-        **rates,
-        **{f"rate_of_{slot}": 3.0 + seed / 100 for slot in ex.SLOTS},
-        **{f"chosen_{slot}": share / 100 + seed / 1000 for slot, share in zip(ex.SLOTS, chosen, strict=True)},
-        **{f"share_{kind}_{how}": 0.3 for kind in (ex.COMPUTE, ex.IO) for how in ("alone", "paired")},
-        **thirds,
-        "chosen_range": max(chosen) / 100 + seed / 1000,
-        "all_response_s_mean": size,
-        "all_bounded_slowdown_10s_mean": size / 50,
-        "drifts": "no" if cell.policy == ex.PAIRED else "yes",
-        "drift_per_h": 1.0,
-        "idle_later": 2,
-        "workload_digest": f"{names['workload']} {seed}",
-        "responses_s": [size, 2 * size, 3 * size],
-        "runs_s": [0.5, 5.0, 100.0],
-        "jobs_curve": [1, 2, 0],
-        "jobs_curve_h": [0.0, 1.0, 2.0],
-        "prediction_dots": [[1.0, 0.4], [0.4, 0.45]],
-        "phase_start_s": [0.0, 1.0],
-        "phase_row": [0.9, 0.1],
-        "phase_partner": [None, 0.1],
-        "time_sharing_cpu_used": 0.4,
-        **dict.fromkeys(("speed", "pairs_of_possible", "pair_share", "node_pairs", "prediction_correlation"), 0.9),
-        **dict.fromkeys(("jobs_mean", "jobs_max", "jobs_at_last"), size),
-        **dict.fromkeys(("drain_h", "run_h"), 4.0 + seed / 10),
-        **dict.fromkeys(("phase_pairs_low", "phase_pairs_high", "phase_stuck", "phase_hungry_pairs"), 0.9),
-    }
-
-
-def figures_of(cells: tuple[Cell, ...], seeds: int = 3, workloads: str = "") -> Figures:
-    rows = [
-        row_of(cell)
-        for cell in cells
-        if int(cell.names["seeds"]) <= seeds and cell.names["workloads"].startswith(workloads)
-    ]
-    return Figures(series_of(rows), ex.USUAL)
-
-
-def all_claims(found: Figures) -> list[Claim]:
-    return [claim for section in [*SECTIONS][:3] for claim in claims(found, section)]
-
-
-def test_every_claim_has_its_runs(cells: tuple[Cell, ...]) -> None:
-    rows_of = all_claims(figures_of(cells))
-    assert [claim.text for claim in rows_of if claim.verdict is None] == []
-    rows = {(claim.text.partition(":")[0], claim.where): claim for claim in rows_of}
-    assert rows["C12", ex.mix(4)].verdict == Verdict.YES
-    assert rows["C30", ex.dynamic(ex.HOMOGENEOUS, "0.5")].verdict == Verdict.YES
-    assert rows["C31", ex.dynamic(ex.HOMOGENEOUS, "0.95")].verdict == Verdict.NO
-    assert rows["C53", ex.dynamic(ex.HOMOGENEOUS, "0.95")].measured == "3 of 3 seeds"
-    drifts = [claim for claim in rows_of if claim.text.startswith("C41")]
-    assert {claim.verdict for claim in drifts} == {Verdict.NOT_SHOWN}
-    assert {claim.to_decide for claim in drifts} == {6}  # three seeds agree by chance in one case of four
-    one = {claim.verdict for claim in all_claims(figures_of(cells, seeds=1)) if not claim.text.startswith("C53")}
-    assert one == {Verdict.NOT_SHOWN}  # one seed has no interval
-
-
-def test_claims_of_parts_that_have_not_run_say_so(cells: tuple[Cell, ...]) -> None:
-    found = figures_of(cells, workloads="mix")
-    assert {claim.verdict for claim in claims(found, "The claims: dynamic workloads")} == {None}
-    assert all_claims(Figures([], ex.USUAL))
-
-
-def _rows(found: Figures, workload: str, policy: str, called: str) -> list[Row]:
-    """Return the rows of a policy as those of another."""
-    series = found.series(Where(workload, policy))
-    assert series is not None
-    return [{**row, "policy": called} for row in series.rows]
-
-
-def test_who_responds_later(cells: tuple[Cell, ...]) -> None:
-    found = figures_of(cells)
+def test_who_responds_later() -> None:
     workload = ex.dynamic(ex.HOMOGENEOUS, "0.8")
-    derive(found)
-    assert found.values(later_column("all"), Where(workload, ex.PAIRED)) == {1: 0, 2: 0, 3: 0}
-    assert found.values(later_column("all"), Where(workload, ex.STRICT)) == {}
-    late = Figures(
-        series_of([*_rows(found, workload, ex.PAIRED, ex.STRICT), *_rows(found, workload, ex.STRICT, ex.PAIRED)]),
-        ex.USUAL,
-    )
-    derive(late)
-    where = Where(workload, ex.PAIRED)
-    assert [late.values(later_column(name), where) for name in ("all", "run < 1 s")] == [{1: 1, 2: 1, 3: 1}] * 2
-
-
-def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
-    lines = report(figures_of(cells), Size(50, 3))
-    assert lines[0].startswith("50 jobs on 16 nodes")
-    assert any(line.startswith("| gang / paired-gang | 3/3/3/3/3/3/3/3 | 2 (2 to 2) |") for line in lines)
-    assert any(
-        line.startswith(f"| unmatched | {ex.dynamic(ex.QCRD, '0.8')} | paired-gang | 3 | 0.0 (0.0 to 0.0) |")
-        for line in lines
-    )
-    assert any(line.startswith(f"| {ex.copies(ex.RUNS_S[0])} | paired-gang, lost 2 % | 3 |") for line in lines)
-    for before, line in pairwise(lines):  # every table is a rectangle
-        if before.startswith("|") and line.startswith("|"):
-            assert before.count("|") == line.count("|"), line
-
-
-def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
-    lines = report(figures_of(cells, seeds=1, workloads=ex.mix(1)), Size(50, 3))
-    assert "## Figure 7: static mixes" in lines
-    assert "## Figure 10: dynamic workloads" not in lines
-    assert report(Figures([], ex.USUAL), Size(50, 3))
-
-
-def test_pictures_of_all_results(cells: tuple[Cell, ...]) -> None:
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    found, nothing = figures_of(cells), Figures([], ex.USUAL)
-    for picture in PICTURES.values():
-        figure = picture(found)
-        assert shows_runs(figure)
-        assert not shows_runs(picture(nothing))
-        pyplot.close("all")
+    for paired, later in (((50.0, 100.0), 0), ((200.0, 400.0), 1)):
+        named = {**dict.fromkeys(COLUMNS.values(), ""), **ex.USUAL, "workload": workload, "seed": "1"}
+        rows = [
+            {**named, "policy": policy, "responses_s": [*responses], "runs_s": [0.5, 5.0], "workload_digest": "1"}
+            for policy, responses in ((ex.STRICT, (100.0, 200.0)), (ex.PAIRED, paired))
+        ]
+        found = Figures(series_of(rows), ex.USUAL)
+        derive(found)
+        for name in ("all", "run < 1 s"):
+            assert found.values(later_column(name), Where(workload, ex.PAIRED)) == {1: later}
+        assert found.values(later_column("all"), Where(workload, ex.STRICT)) == {}
 
 
 # ---------------------------------------------------------------- as a whole

@@ -8,7 +8,6 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,10 +26,8 @@ from scripts.papers.lomarc.claims import claims as lomarc_claims
 from scripts.papers.lomarc.claims import estimates, settled
 from scripts.papers.lomarc.funnel import shares
 from scripts.papers.lomarc.literal import literal_impact
-from scripts.papers.lomarc.measures import CONSTRAINTS, by_class, idle
-from scripts.papers.lomarc.pictures import absolute
-from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
-from scripts.papers.lomarc.report import report as lomarc_report
+from scripts.papers.lomarc.measures import by_class, idle
+from scripts.papers.lomarc.published import STAGES
 from scripts.papers.reproduce import PAPERS
 from scripts.papers.rows import all_of, near
 from scripts.papers.study import ARCHIVE, BASE, LACKING, Size
@@ -51,8 +48,6 @@ from cosched_plugin.policies.lomarc.queue_table import Future, Match
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- tables: written by scripts/reproduce lomarc -->", "<!-- end of tables -->"
-# Relative to PSS, in the order that the paper claims.
-LEVEL = {"PSS": 1.0, "AC": 1.4, "AM": 0.9, "L-N": 0.7, "L-FM": 0.6, "L-U1": 0.5, "L-U2": 0.55, "L-R": 0.45}
 Row = dict[str, Any]
 
 
@@ -266,30 +261,6 @@ def lomarc_plan() -> Plan:
     return make_plan(read_experiment(lomarc.experiment(Size(50, 3))))
 
 
-def lomarc_figures(plan: Plan) -> Figures:
-    """Return figures in which each scheduler is ``LEVEL`` times PSS, which differs a lot between seeds."""
-    rows: list[Row] = []
-    for run in plan.cells:
-        level, seed = LEVEL[run.policy], int(run.names["seeds"])
-        left = dict(zip(CONSTRAINTS, (40, 20, 10, 8, 6, 5), strict=True))
-        searches = run.policy in (*lomarc.TRACED, "L-FM")
-        rows.append(
-            {
-                **{COLUMNS[axis]: name for axis, name in run.names.items()},
-                **dict.fromkeys((RESPONSE, RBR, "all_wait_s_mean", MAKESPAN), 100.0 * seed**2 * level),
-                **dict.fromkeys(("node_utilisation", "node_sharing"), 0.5),
-                EFFICIENCY: 0.5 / level,
-                "offered_load": 1.5,
-                "mean_queue_length": 10.0,
-                "queue_empty_nodes_free": 0.2,
-                **({f"funnel_{name}": count for name, count in left.items()} if searches else {}),
-                **({f"funnel_matched_{name}": 2 * count for name, count in left.items()} if searches else {}),
-                **({"funnel_position": 3.0, "pairs": 7} if searches else {}),
-            }
-        )
-    return Figures(series_of(rows), lomarc.USUAL)
-
-
 def test_the_first_seeds_of_all_experiments_run_first(lomarc_plan: Plan) -> None:
     everything = len(lomarc.WORKLOADS) * len(lomarc.SCHEDULERS)
     first = lomarc_plan.cells[: 3 * everything]
@@ -358,34 +329,6 @@ def test_figure_5_taken_literally() -> None:
     assert found == pytest.approx([first / 1, second / 2])  # as many pushed down as pulled up: divided by 1
 
 
-def test_report_of_lomarc(lomarc_plan: Plan) -> None:
-    figures = lomarc_figures(lomarc_plan)
-    lines = lomarc_report(figures, Size(50, 3))
-    assert lines[0].startswith("50 jobs on 128 nodes.")
-    for row in (
-        "| C4 | AC is worse than PSS, mean response: PSS / AC | W1 M1 | this order | 467 / 653 | - | 3 | <1e-06 | - | yes |",
-        "| C6 | against PSS, L-R, mean response, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0)"
-        " | -55.00 | 3 | <1e-06 | - | yes |",
-        "| C7 | against PSS, L-R, RBR, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | -55.00 | 3 | <1e-06 | - | yes |",
-        "| C21 | against PSS, L-R, makespan, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0)"
-        " | -55.00 | 3 | <1e-06 | - | **no** |",
-        "| C32 | table 5, slowdown, L-R, within 12.75 to 21.25 | W3 M1 | 17 | 10 (10 to 10) | 10 | 3 | <1e-06 | - | **no** |",
-    ):
-        assert row in lines
-    assert "| W1 M1 | published |  | - | - | -23.0 | -40.0 | - | - | -48.0 |" in lines
-    assert "| L-R | W3 M1 | published | 222 | 87 | 48 | 25 | 20 | 17 | 4 |" in lines
-    assert "| L-R | W3 M1 | all searches | 40 | 20 | 10 | 8 | 6 | 5 | 3 |" in lines
-    assert any(line.startswith("| length of W1 | W1 M1 | L-R | 3 | -55.0 (-55.0 to -55.0) |") for line in lines)
-    assert any(
-        line.startswith("| usage with a relative error of up to 0.3 | `usage_noise = 0.3` | 3 |") for line in lines
-    )
-    check_tables(lines)
-    assert all(claim.verdict is not None for claim in lomarc_claims(figures))
-    hours = absolute(figures, RESPONSE, Where("W1 M1", "L-R"), 1 / 3600)
-    assert hours is not None
-    assert hours.published == pytest.approx(0.52 * 100 * (1 + 4 + 9) / 3 / 3600)
-
-
 def test_each_claim_parameter_and_rule_of_lomarc_has_its_row() -> None:
     """Those of `lists`, and from the same list the model's claims that are about no hardware, parameters and rules."""
     rows = [*lomarc_claims(Figures([], lomarc.USUAL)), *settled()]
@@ -426,30 +369,6 @@ def test_idle_time_and_waits_by_class(tmp_path: Path) -> None:
             "queue_share_of_long": 0.6,
         }
     )
-
-
-def test_report_of_incomplete_results() -> None:
-    nothing = Figures([], lomarc.USUAL)
-    row = "| C12 | L-R is better than L-U1 in RBR, at all | W1 M1 | the sign | - | - | - | - | - | not run |"
-    assert row in lomarc_report(nothing, Size(50, 3))
-    check_tables(lomarc_report(nothing, Size(50, 3)))
-
-
-def check_tables(lines: list[str]) -> None:
-    """Check that every table is a rectangle."""
-    for before, line in pairwise(lines):
-        if before.startswith("|") and line.startswith("|"):
-            assert before.count("|") == line.count("|"), line
-
-
-def test_published_values_are_of_known_runs() -> None:
-    assert {name for table in AGAINST_PSS.values() for row in table.values() for name in row} <= {*lomarc.SCHEDULERS}
-    assert {place for table in AGAINST_PSS.values() for place in table} <= {*lomarc.WORKLOADS}
-    assert set(TABLE_5) == set(lomarc.TRACED)
-    for rows in TABLE_5.values():
-        assert tuple(rows) == lomarc.M1
-        for row in rows.values():
-            assert list(row[:-1]) == sorted(row[:-1], reverse=True)
 
 
 # ---------------------------------------------------------------- tables

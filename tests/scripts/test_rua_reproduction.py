@@ -6,15 +6,12 @@ import gzip
 from pathlib import Path
 
 import pytest
-from scripts.papers.figures import Figures, Where
+from scripts.papers.figures import Where
 from scripts.papers.rua import experiment as rua
-from scripts.papers.rua.claims import READINGS, claims
 from scripts.papers.rua.measures import figures as measure
-from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
-from scripts.papers.rua.report import combinations, figure_table, report
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.study import BASE, Size, scenario_of
-from tests.scripts.test_reproductions import check_tables, fake_figures
+from tests.scripts.test_reproductions import fake_figures
 
 import cosched_emulator
 from cosched_emulator import Run
@@ -107,12 +104,6 @@ def test_the_experiment_has_all_readings_in_every_window(logs: Path) -> None:
     assert {run.policy for run in plan.cells if run.key in plan.baselines} == {"LC", "RUA"}
 
 
-def test_published_values_are_of_known_runs() -> None:
-    for table in PUBLISHED.values():
-        assert set(table) == set(rua.WORKLOADS)
-        assert {len(row) for row in table.values()} == {len(rua.POLICIES) - 2}
-
-
 # ---------------------------------------------------------------- intervals over windows
 
 
@@ -142,65 +133,3 @@ def test_a_window_is_one_value() -> None:
     assert one is not None
     assert not one.exists  # two seeds of one window say nothing of another
     assert figures.mean("x", Where(MED, "FF")) is None
-
-
-# ---------------------------------------------------------------- the page
-
-
-def test_report_of_incomplete_results() -> None:
-    check_tables(report(Figures([], rua.USUAL), Size(50, 3)))
-
-
-def test_rua_compares_with_ff() -> None:
-    killed = {policy: 100.0 - 10 * rank for rank, policy in enumerate(rua.POLICIES)}
-    figures = fake_figures(
-        {
-            Where(workload, policy): {
-                KILLED: [killed[policy], 2 * killed[policy]],
-                "killed_within": [1.0, 1.0],
-                "killed_beyond": [killed[policy] - 1, 2 * killed[policy] - 1],
-                **{key: [rank + 1.0, rank + 1.0] for key in PUBLISHED if key != KILLED},
-            }
-            for workload in rua.WORKLOADS
-            for rank, policy in enumerate(rua.POLICIES)
-        },
-        rua.USUAL,
-    )
-    lines = figure_table(KILLED)(figures)
-    same = " | ".join(f"{level:.2f} ({level:.2f} to {level:.2f})" for level in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3))
-    assert f"|  | measured / FF | 1 | {same} |" in lines
-    rows = [claim.row for claim in claims(figures)]
-    for row in (
-        "| C30 | FF / RUA, 500 % as 5 x, within 4 to 6 | BLUE HIGH | 500 % | 2.50 (2.50 to 2.50) | 2.50 | 2 | <1e-06 | - | **no** |",
-        "| C32 | RUA / LC below 1, killed | CTC MED | substantially less | 0.44 (0.44 to 0.44) | - | 2 | <1e-06 | - | yes |",
-        "| C12 | FF > LC > LCT=1, penalised mean | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | - | 2 | <1e-06 | - | **no** |",
-    ):
-        assert row in rows
-    check_tables(report(figures, Size(50, 2)))
-
-
-def test_every_reading_of_rua_is_compared_with_every_one_of_lc() -> None:
-    cells = {
-        Where(f"{workload} {window}", policy, variant): {KILLED: [value], PENALISED: [1 / value], SLOWDOWN_P95: [1.0]}
-        for workload in rua.WORKLOADS
-        for window in rua.WINDOWS
-        for policy, variant, value in (
-            ("LC", BASE, 4.0),
-            ("LC", "control", 2.0),
-            ("RUA", BASE, 6.0),
-            ("RUA", "threshold", 3.0),
-        )
-    }
-    figures = WindowFigures(fake_figures(cells, rua.USUAL))
-    table = [line for key in (KILLED, PENALISED) for line in combinations(key)(figures)]
-    shown = " | ".join(["1.50 (1.50 to 1.50)"] * len(rua.WORKLOADS))
-    assert f"| threshold | as RUA's threshold | {shown} |" in table
-    assert len([line for line in table if line.startswith(("| factor", "| threshold"))]) == 2 * 2 * 2
-    verdicts = {
-        (claim.ids, claim.text.partition(": ")[2]): str(claim.verdict)
-        for claim in claims(figures, READINGS)
-        if claim.where == MED and claim.verdict is not None
-    }
-    assert verdicts["X2", "RUA (threshold) / LC below 1, killed"] == "yes"
-    assert verdicts["X7", "RUA (threshold) / LC (control) below 1, killed"] == "no"
-    assert verdicts["X7", "LC (control) / LC below 1, killed"] == "yes"

@@ -6,6 +6,7 @@ import gzip
 import shutil
 import sys
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,13 +131,35 @@ def test_what_a_page_reads_is_stored_and_long_texts_only_where_they_are_read() -
     assert kept(other, {"x_max", "curve"}) == {"x_max": 5.0}
 
 
-def stored_figures(name: str) -> tuple[Paper, Figures]:
-    """Return a paper's figures as the repository has them; skips where it has none."""
+def stored_rows(name: str) -> tuple[Paper, list[dict[str, Any]]]:
+    """Return a paper and its runs as the repository has them; skips where it has none."""
     paper = paper_of(name)
     known = read_stored(paper.name, ROOT / STORED)
     if not known:
         pytest.skip("no runs are stored yet")
-    return paper, Figures(series_of([run.row for run in known.values()]), paper.usual)
+    return paper, [run.row for run in known.values()]
+
+
+def stored_figures(name: str) -> tuple[Paper, Figures]:
+    paper, rows = stored_rows(name)
+    return paper, Figures(series_of(rows), paper.usual)
+
+
+def assert_rectangles(lines: list[str]) -> None:
+    """Assert that the rows of each table have as many cells."""
+    for before, line in pairwise(lines):
+        if before.startswith("|") and line.startswith("|"):
+            assert before.count("|") == line.count("|"), line
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_a_page_of_few_runs_or_of_none_is_written_too(name: str) -> None:
+    paper, rows = stored_rows(name)
+    for some in (rows[:: 1 + len(rows) // 40], []):
+        try:
+            assert_rectangles(paper.report(Figures(series_of(some), paper.usual), Size(paper.jobs, paper.seeds)))
+        except SystemExit as error:
+            pytest.skip(str(error))  # a table of co-runs that is not on this machine
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -152,6 +175,7 @@ def test_pages_say_what_the_stored_runs_give(name: str, tmp_path: Path) -> None:
         body = paper.report(figures, Size(paper.jobs, paper.seeds))
     except SystemExit as error:
         pytest.skip(str(error))  # a table of co-runs that is not on this machine
+    assert_rectangles(body)
     write_results(tmp_path / names[0], paper.name, paper.title, body)
     for each in names:
         assert (tmp_path / each).read_text(encoding="utf-8") == (results / each).read_text(encoding="utf-8")

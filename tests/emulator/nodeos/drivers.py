@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.process_cluster import ProcessCluster, ProcessUse
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program
@@ -36,35 +34,6 @@ def best_fit(io_jobs: int) -> Iterator[Turn]:
         )[io_jobs]
 
 
-def predesigned(io_jobs: int) -> Iterator[Turn]:
-    """Yield the turns of the same jobs with partners chosen for a round of all rows (paper section 2.4, figure 4)."""
-    while True:
-        yield from (
-            ((0,), (1,), (2,), (3,)),
-            ((0, 3), (1, 3), (2, 3), (3, 2)),
-            ((0, 3), (1, 2), (2, 1), (3, 0)),
-            ((0, 1), (1, 0), (2, 3), (3, 2)),
-            ((0, 3), (1, 2), (2, 1), (3, 0)),
-        )[io_jobs]
-
-
-class Rates(NamedTuple):
-    """What each job does: barriers in a quantum, and the share of the time for which it may run that is logged."""
-
-    barriers: list[float]
-    logged: list[float]
-
-
-def measure(cluster: ExactCluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> Rates:
-    """Run jobs in turns, on all of their nodes each."""
-    logged, allowed = [0] * len(jobs), [0] * len(jobs)
-    for usage in run_turns(cluster, jobs, turns, quanta):
-        logged[usage.job] += usage.logged_us
-        allowed[usage.job] += usage.allowed_us
-    barriers = [cluster.jobs[number].barriers / quanta for number in range(len(jobs))]
-    return Rates(barriers, [part / max(1, whole) for part, whole in zip(logged, allowed, strict=True)])
-
-
 def consume(cluster: ProcessCluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> list[int]:
     """Run jobs in turns, on all of their nodes each, and return the CPU time that each has used."""
     used = [0] * len(jobs)
@@ -87,9 +56,9 @@ def run_turns(cluster: ProcessCluster, jobs: Sequence[Job], turns: Iterator[Turn
         yield from cluster.collect()
 
 
-def static_jobs(io_jobs: int, nodes: int, null_statements: int = 2_500_000) -> list[Job]:
+def static_jobs(io_jobs: int, nodes: int) -> list[Job]:
     """Return the four jobs of a static mix, each on all nodes."""
-    programs = [compute_program(ENDLESS, null_statements)] * (4 - io_jobs) + [io_program(ENDLESS)] * io_jobs
+    programs = [compute_program(ENDLESS, 2_500_000)] * (4 - io_jobs) + [io_program(ENDLESS)] * io_jobs
     return [(program, range(nodes)) for program in programs]
 
 

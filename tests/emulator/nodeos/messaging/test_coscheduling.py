@@ -10,8 +10,8 @@ import pytest
 
 from cosched_emulator.errors import ConfigurationError, CoschedulingError
 from cosched_emulator.nodeos import programs
-from cosched_emulator.nodeos.coscheduling.policies import POLICIES, ForeignPolicy, make_policy
-from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
+from cosched_emulator.nodeos.coscheduling.policies import ForeignPolicy, make_policy
+from cosched_emulator.nodeos.coscheduling.protocol import CoschedulingPolicy
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.simulated_process import Process
@@ -50,50 +50,6 @@ def cluster_under(policy: str, parameters: Parameters = (), seed: int = 1, **oth
     return cluster
 
 
-def trace(policy: str, parameters: Parameters = (), seed: int = 1) -> list[tuple[int, ...]]:
-    """Return what the jobs have done at some times."""
-    cluster = cluster_under(policy, parameters, seed)
-    seen: list[tuple[int, ...]] = []
-    for step in range(1, 6):
-        cluster.advance(step * 100_000)
-        seen += [
-            (cluster.consumed_us(job), cluster.useful_us(job), cluster.spun_us(job), cluster.jobs[job].messages)
-            for job in range(3)
-        ]
-    return seen
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (("sb", (("spin_us", 0),)), ("hybrid", (("boost", "none"),))),
-        (("sb", (("spin_us", FOREVER),)), ("nls", ())),
-        (("pb", (("interval_us", FOREVER),)), ("nls", ())),
-        (("none", ()), ("hybrid", (("boost", "none"),))),
-    ],
-)
-def test_policies_meet_at_the_ends_of_their_parameters(
-    one: tuple[str, Parameters], other: tuple[str, Parameters]
-) -> None:
-    assert trace(*one) == trace(*other)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_the_same_seed_gives_the_same_run(policy: str) -> None:
-    assert trace(policy) == trace(policy)
-    assert trace(policy) != trace(policy, seed=2)
-
-
-def test_blocking_beats_polling() -> None:
-    useful_us = {}
-    for policy in POLICIES:
-        cluster = cluster_under(policy, seed=3)
-        cluster.advance(1_000_000)
-        useful_us[policy] = sum(cluster.useful_us(job) for job in range(3))
-    most_us = max(useful_us[name] for name in ("nls", "pb", "dcs"))
-    assert all(useful_us[name] > 2 * most_us for name in ("sb", "cc", "hybrid"))
-
-
 def one_waits(policy: str, parameters: Parameters = (), counter: int = 5) -> tuple[ExactCluster, Process, Process]:
     """Return a node on which a process computes while another one polls, whose message has come at 1 ms."""
     settings = NodeSettings(local="linux-epochs", coscheduling=policy, coscheduling_parameters=parameters)
@@ -115,21 +71,6 @@ def one_waits(policy: str, parameters: Parameters = (), counter: int = 5) -> tup
     return cluster, waiting, computing
 
 
-def test_dcs_runs_the_process_whose_message_comes() -> None:
-    cluster, waiting, _ = one_waits("dcs")
-    assert cluster.cpus[0].current is waiting
-    cluster, _, computing = one_waits("nls")
-    assert cluster.cpus[0].current is computing
-
-
-def test_pb_and_cc_run_it_at_the_end_of_the_interval() -> None:
-    for policy in ("pb", "cc"):
-        cluster, waiting, computing = one_waits(policy, (("interval_us", 20_000),))
-        if cluster.cpus[0].current is computing:
-            cluster.advance(22_000)
-            assert waiting.consumed_us >= 10_000
-
-
 @pytest.mark.parametrize("policy", ["dcs", "pb"])
 def test_advice_does_not_count_without_ticks(policy: str) -> None:
     cluster, _, computing = one_waits(policy, counter=0)
@@ -141,49 +82,6 @@ def test_pb_can_ignore_ticks() -> None:
     cluster, waiting, _ = one_waits("pb", (("interval_us", 20_000), ("ignore_counters", True)), counter=0)
     cluster.advance(45_000)
     assert waiting.consumed_us >= 10_000
-
-
-def in_a_collective(boost: str, counter: int) -> ExactCluster:
-    """Return a node at 1 ms, when the message of a process in a collective operation has come, beside one that computes."""
-
-    def body(rank: int) -> tuple[programs.Operation, ...]:
-        if rank == 0:
-            return programs.CollectiveBegins(), programs.Receive(1), programs.CollectiveEnds(), programs.Compute(10_000)
-        return programs.Compute(900), programs.Send(0, 0)
-
-    settings = NodeSettings(
-        local="linux-epochs", coscheduling="hybrid", coscheduling_parameters=(("boost", boost),), receive_cpu_us=2
-    )
-    cluster = ExactCluster(settings, 2, seed=1)
-    cluster.start(0, programs.Program((programs.Loop(1, programs.ByRank(body)),)), (0, 1))
-    cluster.start(1, programs.Program((programs.Loop(1, (programs.Compute(10**6),)),)), (0,))
-    cluster.jobs[0].processes[0].counter = counter
-    cluster.jobs[1].processes[0].counter = 6
-    cluster.allow(0, {0: [0, 1], 1: [0]})
-    cluster.advance(1_000)
-    return cluster
-
-
-@pytest.mark.parametrize(("boost", "first"), [("collectives", 0), ("none", 1), ("all", 0)])
-def test_a_boosted_process_preempts_when_it_wakes(boost: str, first: int) -> None:
-    current = in_a_collective(boost, counter=6).cpus[0].current
-    assert current is not None
-    assert current.job.number == first
-
-
-def test_a_boosted_process_without_ticks_waits_for_the_epoch() -> None:
-    cluster = in_a_collective("collectives", counter=0)
-    boosted, computing = (cluster.jobs[job].processes[0] for job in (0, 1))
-    while not boosted.counter:
-        assert boosted.consumed_us == 0
-        assert cluster.cpus[0].current is computing
-        cluster.advance(cluster.now_us + 1_000)
-        computing_us = cluster.consumed_us(1)  # this counts its ticks
-    assert 50_000 <= computing_us <= 61_000  # it has used its 6 ticks
-    # The epoch began after advice was asked for: the process that has just run comes first once more.
-    assert cluster.cpus[0].current is computing
-    cluster.advance(cluster.now_us + 61_000)
-    assert cluster.cpus[0].current is boosted
 
 
 class Newest(CoschedulingPolicy):

@@ -48,40 +48,6 @@ def run(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_ping_pong_takes_two_latencies(policy: str) -> None:
-    ping_pong = of_ranks(100, (Send(1, 0), Receive(1)), (Receive(0), Send(0, 0)))
-    _, ends = run(node(policy), ping_pong)
-    acknowledged_us = 2 * LATENCY_US if policy == "cc" else 0  # of the last message: its sender waits for that
-    assert 0 <= ends[0] - 100 * 2 * (SEND_US + LATENCY_US + RECEIVE_US) <= acknowledged_us
-
-
-def test_an_interrupt_costs_where_a_process_has_blocked() -> None:
-    ping_pong = of_ranks(100, (Send(1, 0), Receive(1)), (Receive(0), Send(0, 0)))
-    cluster, ends = run(node("hybrid", interrupt_us=7), ping_pong)
-    assert ends[0] == 100 * 2 * (SEND_US + LATENCY_US + RECEIVE_US + 7)
-    assert sum(cpu.overhead_us for cpu in cluster.cpus) == 200 * 7
-    _, polling = run(node("nls", interrupt_us=7), ping_pong)
-    assert polling[0] == 100 * 2 * (SEND_US + LATENCY_US + RECEIVE_US)
-
-
-def test_a_large_message_waits_for_a_receiver_that_computes() -> None:
-    late = of_ranks(1, (Send(1, 20_000),), (Compute(5_000), Receive(0)))
-    _, ends = run(node("nls"), late)
-    # The request is answered when the receive begins; the message takes 200 us and the latency once more.
-    assert ends[0] == 5_000 + LATENCY_US + 200 + LATENCY_US + RECEIVE_US
-    _, small = run(node("nls", rendezvous_bytes=0), late)
-    assert small[0] == 5_000 + RECEIVE_US
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_receiver_that_waits_for_another_message_answers(policy: str) -> None:
-    crossed = of_ranks(20, (Send(1, 20_000), Receive(1)), (Send(0, 20_000), Receive(0)))
-    _, ends = run(node(policy), crossed)
-    # Both ask, both answer, both messages cross.
-    assert ends[0] == 20 * (SEND_US + 3 * LATENCY_US + 200 + RECEIVE_US)
-
-
-@pytest.mark.parametrize("policy", POLICIES)
 def test_cpu_time_is_useful_or_polled_or_for_messages(policy: str) -> None:
     body_us, times = 700, 300
     ring = of_ranks(
@@ -100,44 +66,6 @@ def test_cpu_time_is_useful_or_polled_or_for_messages(policy: str) -> None:
     daemons_us = sum(cpu.busy_us for cpu in cluster.cpus) - consumed_us
     assert 0.4 < daemons_us / (2 * 50 * last_us / 10_000) < 1.05
     assert (cluster.spun_us(0) > 0) == (policy not in ("none", "hybrid"))
-
-
-def test_a_poller_uses_its_share_of_the_cpu() -> None:
-    waits = of_ranks(1, (Compute(1_000_000), Send(1, 0)), (Receive(0),))
-    computes = of_ranks(1, (Compute(1_000),), (Compute(500_000),))
-    _, polling = run(node("nls"), waits, computes)
-    _, blocking = run(node("hybrid"), waits, computes)
-    assert blocking[1] < 510_000
-    assert polling[1] > 900_000
-
-
-def test_a_spinner_blocks_after_its_time() -> None:
-    waits = of_ranks(1, (Compute(10_000), Send(1, 0)), (Receive(0),))
-    settings = NodeSettings(
-        local="linux-epochs",
-        coscheduling="sb",
-        coscheduling_parameters=(("spin_us", 300),),
-        message_cpu_us=SEND_US,
-        receive_cpu_us=0,
-        interrupt_us=0,
-    )
-    cluster, ends = run(settings, waits)
-    assert cluster.spun_us(0) == 300
-    assert ends[0] == 10_000 + SEND_US + settings.latency_us
-
-
-def test_a_process_that_is_stopped_while_it_polls_finds_its_message_later() -> None:
-    waits = of_ranks(1, (Compute(10_000), Send(1, 0)), (Receive(0), Compute(1_000)))
-    cluster = ExactCluster(node("nls"), 2, seed=1)
-    cluster.start(0, waits, (0, 1))
-    cluster.allow(0, {0: [0], 1: [0]})
-    cluster.advance(4_000)
-    cluster.allow(4_000, {0: [0]})
-    cluster.advance(50_000)
-    assert cluster.spun_us(0) == 4_000
-    cluster.allow(50_000, {1: [0]})
-    assert cluster.advance(10**6).now_us == 50_000 + RECEIVE_US + 1_000
-    assert cluster.spun_us(0) == 4_000
 
 
 def test_useful_time_counts_the_part_of_a_burst() -> None:
