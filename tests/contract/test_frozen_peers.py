@@ -284,24 +284,6 @@ def test_a_real_scheduler_may_be_stopped_and_continued(commands: Commands) -> No
         assert ended(plugin).code == 0
 
 
-def test_a_standby_takes_the_place_of_a_scheduler_that_stops(commands: Commands) -> None:
-    live_manager(commands)
-    plugin = commands.start("cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet")
-    with User(commands) as user:
-        user.wait_for(user.submit(1, 1), "COMPLETED")
-        standby = commands.start(
-            "cosched_plugin", "serve", "--connect", scheduler_endpoint(commands), "--quiet", "--standby"
-        )
-        wait_until(lambda: bool(user.ask(requests.ShowStatus())["standby"]))
-        plugin.send_signal(signal.SIGSTOP)
-        began_s = time.monotonic()
-        user.wait_for(user.submit(1, 1), "COMPLETED")
-        assert time.monotonic() - began_s < 2.0 + PROMPT_S
-        plugin.send_signal(signal.SIGCONT)
-        assert ended(plugin).code == 3
-        assert standby.poll() is None
-
-
 def test_a_slow_scheduler_delays_no_user(commands: Commands) -> None:
     (commands.folder / "slow.py").write_text(SLOW_POLICY)
     manager = live_manager(commands)
@@ -349,22 +331,6 @@ def test_clients_of_a_frozen_manager_time_out_and_its_scheduler_stays(commands: 
         user.wait_for(job_id, "RUNNING")
         user.wait_for(user.submit(1, 10), "COMPLETED")  # the scheduler has stayed
         assert patient.poll() is None
-
-
-def test_a_scheduler_gives_up_on_a_frozen_manager(commands: Commands) -> None:
-    manager = live_manager(commands)
-    where = ("--connect", scheduler_endpoint(commands))
-    plugin = commands.start("cosched_plugin", "serve", *where, "--quiet", "--silence", "0.5", "--wait", "1")
-    with User(commands) as user:
-        user.wait_for(user.submit(2, 10), "COMPLETED")
-        manager.send_signal(signal.SIGSTOP)
-        why = assert_one_line(ended(plugin, 2 + SOON_S), 3, "cosched-plugin")
-        assert "has been silent for" in why
-        manager.send_signal(signal.SIGCONT)
-        later = user.submit(2, 10)
-        assert user.state(later) == "PENDING"
-        commands.start("cosched_plugin", "serve", *where, "--quiet")
-        user.wait_for(later, "COMPLETED")
 
 
 # ---------------------------------------------------------------- a user's client stops

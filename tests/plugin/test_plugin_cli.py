@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from tests.commands import SMALL, Commands, assert_one_line
+from tests.commands import Commands, assert_one_line
 from tests.processes import ended, run_python, wait_until
 
 from cosched_hwmodel.models.by_name import BUILT_IN
@@ -88,11 +88,6 @@ def test_wrong_configuration_is_an_error_before_connecting(
     assert said.startswith(text)
 
 
-def test_endpoints_beyond_the_machine_need_keys(commands: Commands) -> None:
-    said = assert_one_line(commands.plugin("serve", "--connect", "tcp://192.0.2.1:5000"), 2, PROGRAM)
-    assert "not a loopback address" in said
-
-
 @pytest.mark.parametrize(
     "arguments", [("serve",), ("nope",), ("serve", "--connect", "ipc://x", "--wait", "-1"), ("check",)], ids=" ".join
 )
@@ -106,10 +101,8 @@ def test_wrong_usage_is_an_error(arguments: tuple[str, ...], commands: Commands)
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("serve", "--connect", "ipc://x", "--wait", "-1"), 2, "Invalid value for '--wait'"),
         (("serve", "--connect", "ipc://x", "--nope"), 2, "No such option"),
         (("serve", "--connect", "tcp://192.0.2.1:5000"), 2, "not a loopback address"),
-        (("serve", "--connect", "ipc://x", "--policy", "nope"), 2, "no policy 'nope'"),
         (("serve", "--connect", "ipc://x", "--wait", "0.3"), 3, "no manager welcomed us at ipc://x within 0.3 s"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -156,48 +149,6 @@ def test_invalid_status_and_metrics_endpoints_are_refused(option: str, text: str
     assert text in said
 
 
-def test_without_a_manager_a_plugin_ends_in_time(commands: Commands) -> None:
-    endpoint = f"ipc://{commands.folder}/socket"
-    started = time.monotonic()
-    ran = commands.plugin("serve", "--connect", endpoint, "--wait", "0.5")
-    assert time.monotonic() - started < 5
-    assert assert_one_line(ran, 3, PROGRAM) == f"no manager welcomed us at {endpoint} within 0.5 s"
-
-
-def test_a_second_plugin_is_refused_while_the_first_lives(commands: Commands) -> None:
-    endpoint = f"ipc://{commands.folder}/socket"
-    (commands.folder / "patient.py").write_text(
-        "import time\nclass Patient:\n    def decide(self, view):\n"
-        "        open('deciding', 'w').close()\n        time.sleep(2.5)\n        return iter(())\n"
-    )
-    manager = commands.start("cosched_emulator", "serve", "--lublin", "1", "--bind", endpoint)
-    first = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "patient:Patient", "--quiet")
-    wait_until((commands.folder / "deciding").exists)
-    second = commands.plugin("serve", "--connect", endpoint, "--wait", "0.7", "--quiet")
-    said = assert_one_line(second, 3, PROGRAM)
-    assert re.search(r"within 0\.7 s: the manager reports busy: scheduler .* is being served", said)
-    assert ended(manager).code == 1  # no job was started
-    assert ended(first).code == 0
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_plugin_is_stopped_by_a_signal(number: signal.Signals, code: int, commands: Commands) -> None:
-    endpoint = f"ipc://{commands.folder}/socket"
-    manager = commands.start("cosched_emulator", "serve", "--lublin", "300", "--bind", endpoint, "--deadline", "1")
-    (commands.folder / "slow_policy.py").write_text(
-        "import time\nclass Slow:\n    def decide(self, view):\n"
-        "        open('deciding', 'w').close()\n        time.sleep(0.05)\n        return iter(())\n"
-    )
-    plugin = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow")
-    wait_until((commands.folder / "deciding").exists)
-    plugin.send_signal(number)
-    ran = ended(plugin)
-    assert (ran.code, ran.out) == (code, "")
-    assert ran.err.splitlines()[-1] == f"cosched-plugin: leaving on {number.name}"
-    said = assert_one_line(ended(manager), 3)
-    assert f"within 1 s; the scheduler left: {number.name}" in said
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_signal_ends_a_decision_that_never_ends(number: signal.Signals, code: int, commands: Commands) -> None:
     """The policy catches every exception, so the first signal has no effect."""
@@ -218,35 +169,3 @@ def test_a_second_signal_ends_a_decision_that_never_ends(number: signal.Signals,
     said = assert_one_line(ended(plugin, 2), code, PROGRAM)
     assert said.endswith(f"ended at once by a second signal, {number.name}")
     assert_one_line(ended(manager), 3)
-
-
-def test_a_plugin_waits_for_a_killed_manager_and_then_gives_up(commands: Commands) -> None:
-    endpoint = f"ipc://{commands.folder}/socket"
-    (commands.folder / "slow_policy.py").write_text(
-        "import time\nclass Slow:\n    def decide(self, view):\n"
-        "        open('deciding', 'w').close()\n        time.sleep(0.05)\n        return iter(())\n"
-    )
-    manager = commands.start("cosched_emulator", "serve", "--lublin", "300", "--bind", endpoint)
-    plugin = commands.start(
-        "cosched_plugin", "serve", "--connect", endpoint, "--policy", "slow_policy:Slow", "--wait", "3", "--quiet"
-    )
-    wait_until((commands.folder / "deciding").exists)
-    manager.kill()
-    ran = ended(plugin, 20)
-    assert (ran.code, ran.out) == (3, "")
-    assert ran.err.splitlines() == [
-        f"{PROGRAM}: warning: lost the connection to the manager at {endpoint}; saying hello until it is back",
-        f"{PROGRAM}: error: the manager at {endpoint} has been gone for 3 s",
-    ]
-
-
-def test_an_impossible_decision_is_reported_by_both_programs(commands: Commands) -> None:
-    endpoint = f"ipc://{commands.folder}/socket"
-    (commands.folder / "wrong.py").write_text(
-        "from cosched_plugin.api import WakeAt\nclass Wrong:\n    def decide(self, view):\n        yield WakeAt(view.now_us)\n"
-    )
-    manager = commands.start("cosched_emulator", "serve", *SMALL, "--bind", endpoint)
-    plugin = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "wrong:Wrong", "--quiet")
-    said = assert_one_line(ended(plugin), 4, PROGRAM)
-    assert said == "impossible decision WakeAt(at_us=0): a wake must lie after now, 0"
-    assert "the scheduler reports policy: impossible decision WakeAt(at_us=0)" in assert_one_line(ended(manager), 3)

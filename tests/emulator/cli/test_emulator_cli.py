@@ -385,17 +385,6 @@ def test_an_unknown_command_is_an_error(commands: Commands) -> None:
 # ---------------------------------------------------------------- two processes
 
 
-def test_the_plugin_as_a_process_gives_the_same_folder_and_nothing_is_left(commands: Commands) -> None:
-    for link in ("direct", "zmq"):
-        code, _, _ = commands.emulator("simulate", *SMALL, "--policy", "conservative", "--link", link, "--out", link)
-        assert code == 0
-    direct, zmq = files_of(commands.folder / "direct"), files_of(commands.folder / "zmq")
-    assert json.loads(zmq.pop("timing.json"))["link"] == "zmq"
-    assert json.loads(direct.pop("timing.json"))["link"] == "direct"
-    assert direct == zmq
-    assert commands.left_over() == []
-
-
 def test_serve_and_serve_give_the_same_folder_as_simulate(commands: Commands) -> None:
     endpoint = f"ipc://{commands.folder}/socket"
     manager = commands.start(
@@ -469,19 +458,6 @@ def test_a_run_in_one_process_is_stopped_by_a_signal(number: signal.Signals, cod
     assert (ran.code, ran.out, ran.err.strip().count("\n")) == (code, "", 0)
 
 
-def test_without_a_plugin_serve_ends_in_time(commands: Commands) -> None:
-    endpoint = f"ipc://{commands.folder}/socket"
-    ran = commands.emulator("serve", *SMALL, "--bind", endpoint, "--wait", "0.3", "--out", "run")
-    assert assert_one_line(ran, 3) == f"{endpoint}: no scheduler was ready within 0.3 s"
-    assert not (commands.folder / "run").exists()
-    assert "not a loopback address" in assert_one_line(
-        commands.emulator("serve", *SMALL, "--bind", "tcp://192.0.2.1:5000"), 2
-    )
-    assert "one to listen at" in assert_one_line(
-        commands.emulator("serve", *SMALL, "--bind", "ipc:///nowhere/socket"), 2
-    )
-
-
 def test_an_existing_file_or_socket_in_use_is_not_replaced(commands: Commands) -> None:
     precious = commands.folder / "precious.csv"
     precious.write_text("kept\n")
@@ -501,42 +477,6 @@ def test_an_existing_file_or_socket_in_use_is_not_replaced(commands: Commands) -
     assert "Missing option '--bind'" in assert_one_line(commands.emulator("serve", *SMALL), 2)
 
 
-MUTE = """
-import sys, time
-import zmq
-from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.codec import decode, encode
-
-socket = zmq.Context().socket(zmq.DEALER)
-socket.connect(sys.argv[1])
-socket.send_multipart(encode(m.Hello((1,), m.FEATURES, "mute", "mute")))
-welcome = decode(socket.recv_multipart())
-if "ready" in sys.argv:
-    socket.send_multipart(encode(m.Ready(welcome.seq)))
-while True:
-    message = decode(socket.recv_multipart())
-    if isinstance(message, m.Bye):
-        break
-"""
-
-
-def test_a_plugin_that_never_answers_is_an_error(commands: Commands) -> None:
-    (commands.folder / "mute.py").write_text(MUTE)
-    endpoint = f"ipc://{commands.folder}/socket"
-    for said, expected in (
-        ("ready", "no answer to batch 1 within 0.5 s"),
-        ("nothing", "no scheduler was ready within 0.5 s"),
-    ):
-        waits = ("--deadline", "0.5", "--wait", "10") if said == "ready" else ("--wait", "0.5")
-        manager = commands.start("cosched_emulator", "serve", *SMALL, "--bind", endpoint, *waits, "--out", "run")
-        wait_until((commands.folder / "socket").exists)
-        mute = commands.start("mute", endpoint, said)
-        assert assert_one_line(ended(manager, 15), 3) == f"{endpoint}: {expected}"
-        mute.kill()
-        mute.wait(10)
-        assert not (commands.folder / "run").exists()
-
-
 def test_errors_of_a_policy_end_the_run(commands: Commands) -> None:
     (commands.folder / "slow_policy.py").write_text(SLOW)
     for link, code in (("direct", 4), ("zmq", 3)):
@@ -547,21 +487,6 @@ def test_errors_of_a_policy_end_the_run(commands: Commands) -> None:
     assert "the scheduler reports policy: the policy failed: ValueError: no idea" in said
     assert "Traceback" not in said
     assert commands.left_over() == []
-
-
-def test_a_plugin_that_cannot_start_is_an_error(commands: Commands) -> None:
-    # The policy can be made here but not in the plugin's process: a module of the current folder that checks where it is.
-    (commands.folder / "moody.py").write_text(
-        "import sys\nclass Moody:\n    def __init__(self):\n"
-        "        if 'cosched_plugin.server' in sys.modules: raise ValueError('not here')\n"
-        "    def decide(self, view):\n        return iter(())\n"
-    )
-    ran = ended(
-        commands.start_python("-m", "cosched_emulator", "simulate", *SMALL, "--policy", "moody:Moody", "--link", "zmq")
-    )
-    said = assert_one_line(ran, 3)
-    assert "the scheduler's process ended with exit code 2" in said
-    assert "policy moody:Moody: ValueError: not here" in said
 
 
 def test_closed_output_gives_no_traceback(commands: Commands) -> None:

@@ -81,24 +81,6 @@ def test_tcp_on_loopback_works_too() -> None:
 # ---------------------------------------------------------------- restarts
 
 
-def test_a_killed_and_restarted_scheduler_changes_nothing(endpoint: str, launch: Callable[..., Forked]) -> None:
-    link = ZmqLink(SchedulerPort(endpoint, resend_s=0.3), deadline_s=20, wait_s=10)
-    try:
-        manager = Manager(link)
-        child = launch(endpoint)
-        link.open(manager.inventory)
-        for number in range(1, 31):
-            if number % 10 == 0:  # between two batches
-                child.send_signal(signal.SIGKILL)
-                child.wait(5)
-                child = launch(endpoint)
-            manager.step()
-    finally:
-        link.close()
-    assert manager.replies == expected(30)
-    assert words_of(child)[0] == 0
-
-
 def test_hellos_that_come_while_a_welcome_is_made_cost_one_more(endpoint: str) -> None:
     """With 100,000 jobs each takes a second, and a scheduler says hello twice a second."""
     port = SchedulerPort(endpoint)
@@ -199,11 +181,6 @@ def test_without_a_scheduler_opening_ends_in_time(endpoint: str) -> None:
     assert time.monotonic() - started < 1.5
     assert caught.value.place == endpoint
     assert caught.value.exit_code == 3
-
-
-def test_a_scheduler_without_manager_gives_up(endpoint: str, launch: Callable[..., Forked]) -> None:
-    code, said = words_of(launch(endpoint, wait_s=0.3))
-    assert (code, said) == (3, f"error: no manager welcomed us at {endpoint} within 0.3 s\n")
 
 
 def test_a_late_manager_finds_only_one_hello(endpoint: str, launch: Callable[..., Forked]) -> None:

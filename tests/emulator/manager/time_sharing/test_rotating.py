@@ -16,7 +16,7 @@ from tests.emulator.manager.time_sharing.site import (
     time_shared,
     under,
 )
-from tests.emulator.parts import Answer, job, play, start
+from tests.emulator.parts import Answer, job, play
 from tests.runs import runs_on
 
 from cosched_emulator.manager.manager import Manager
@@ -63,81 +63,6 @@ def reasons(shared: Shared) -> list[str]:
     return [
         event.reason for _, _, events in shared.player.batches for event in events if isinstance(event, m.ActionRefused)
     ]
-
-
-def test_without_a_rotation_slot_0_runs_all_the_time() -> None:
-    done = share(once([wide(1), wide(2, 1)]), [big(1), big(2)])
-    assert done.ends_s() == {1: 3.0, 2: None}  # slot 1 waits for ever
-    assert done.quanta == []
-    assert done.quantum_events() == []
-    first = done.records[1]
-    assert (first.work_us, first.cpu_us, first.dispatched_us) == (3 * S, 3 * S, 3 * S)
-    second = done.records[2]
-    assert (second.work_us, second.cpu_us, second.dispatched_us) == (0, 0, 0)
-
-
-def test_two_slots_take_turns() -> None:
-    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))]), [big(1), big(2, run_us=1_500_000)])
-    # A job that ends in a quantum leaves its nodes idle until the end.
-    assert done.ends_s() == {1: 5.0, 2: 3.5}
-    assert done.turns() == [(1,), (2,), (1,), (2,), (1,)]
-    told = done.quantum_events()
-    assert [(now_us, event.quantum, event.slot, event.left) for now_us, event in told] == [
-        (number * S, number, (number - 1) % 2, 0) for number in (1, 2, 3, 4)
-    ]
-    assert [event.shares for _, event in told] == [((1, S),), ((2, S),), ((1, S),), ()]
-    assert (done.records[2].dispatched_us, done.records[2].cpu_us) == (1_500_000, 1_500_000)
-    # The last job ends with its quantum: no event follows.
-    assert done.quanta[-1].end_us == 5 * S
-
-
-def test_a_quantum_in_which_all_jobs_end_is_cut_and_has_no_event() -> None:
-    answer = once([wide(1), m.SetRotation(1, turns((0,)))], {2_200_000: [wide(2), m.SetRotation(2, turns((0,)))]})
-    done = share(answer, [big(1, run_us=1_300_000), big(2, 2_200_000, S)])
-    assert done.ends_s() == {1: 1.3, 2: 3.2}
-    assert [(event.quantum, now_us) for now_us, event in done.quantum_events()] == [(1, S)]
-    assert [(each.number, each.start_us, each.end_us) for each in done.quanta] == [
-        (1, 0, S), (2, S, 1_300_000), (2, 2_200_000, 3_200_000),
-    ]  # fmt: skip
-    assert rotating_of(done.manager).quantum == 1
-
-
-def test_the_first_job_on_an_idle_machine_starts_a_quantum_at_once() -> None:
-    done = share(once([wide(1), m.SetRotation(1, turns((0,)))]), [big(1, run_us=2_500_000)])
-    assert [quantum.start_us for quantum in done.quanta] == [0, S, 2 * S]
-    assert done.ends_s() == {1: 2.5}
-
-
-def test_a_job_that_starts_in_a_quantum_runs_from_the_next_one_on() -> None:
-    late = once([wide(1, nodes=2), m.SetRotation(1, turns((0,)))], {300_000: [start(2, 2, nodes=2)]})
-    done = share(late, [big(1, processes=2), big(2, 300_000, S, 2)])
-    assert done.ends_s() == {1: 3.0, 2: 2.0}
-    assert (done.records[2].dispatched_us, done.records[2].intervals[0].start_us) == (S, 300_000)
-    assert done.turns() == [(1,), (1, 2), (1,)]
-
-
-def test_an_arrival_at_the_boundary_is_placed_in_the_quantum_that_begins() -> None:
-    def answer(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
-        if now_us == S:
-            assert [type(event) for event in events] == [m.QuantumEnded, m.JobSubmitted]
-            return [wide(2, 1), m.SetRotation(2, turns((1,), (0,)))]
-        return [wide(1), m.SetRotation(1, turns((0,)))] if now_us == 0 else []
-
-    done = share(answer, [big(1, run_us=2 * S), big(2, S, S)])
-    assert done.turns() == [(1,), (2,), (1,)]
-    assert done.ends_s() == {1: 3.0, 2: 2.0}
-
-
-def test_turns_of_several_quanta_and_empty_turns() -> None:
-    rotation = m.SetRotation(1, (m.Turn((0,), 2), m.Turn((1,)), m.Turn((2,), 3)))
-    done = share(
-        once([wide(1), wide(2, 1), wide(3, 2), rotation]),
-        [big(1, run_us=5 * S), big(2, run_us=S), big(3, run_us=2 * S)],
-    )
-    assert done.turns() == [(1,), (1,), (2,), (3,), (3,), (1,), (1,), (1,)]
-    assert [(event.slot, event.left) for _, event in done.quantum_events()] == [
-        (0, 1), (0, 0), (1, 0), (2, 2), (2, 1), (0, 1), (0, 0),
-    ]  # fmt: skip
 
 
 def test_a_pair_shares_the_cpu_and_a_guest_fills_idle_nodes() -> None:
@@ -245,14 +170,6 @@ def test_a_late_rotation_that_lets_nothing_run_yet_stops_no_job() -> None:
     assert [entry[0] for entry in sorted(managed.timeline.heap) if entry[2] == 2] == [4_500_000]
 
 
-def test_the_rotation_goes_on_without_the_scheduler() -> None:
-    """After the first batch the scheduler never answers with anything again: all jobs end all the same."""
-    jobs = [big(1), big(2), big(3, 500_000, S)]
-    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))]), jobs)
-    assert done.ends_s() == {1: 5.0, 2: 6.0, 3: None}
-    assert done.records[3].state == "PENDING"
-
-
 def test_a_job_of_a_millisecond_and_one_that_ends_between_bursts() -> None:
     def program_of(job: WorkloadJob) -> Program:
         return Program((Loop(1, (Compute(500), Wait(500), Barrier())),)) if job.spec.id == 1 else fine_program(0.5)
@@ -300,63 +217,6 @@ def test_a_revised_limit_counts_from_the_time_that_the_job_could_run() -> None:
     assert (done.records[1].state, done.records[1].end_us) == (m.TIMEOUT, 3 * S)
 
 
-def test_a_suspended_job_stops_at_once_and_goes_on_in_its_turn() -> None:
-    later: dict[int, Actions] = {400_000: [m.SuspendJob(1)], 1_700_000: [m.ResumeJob(1)]}
-    arrivals = [big(3, 400_000), big(4, 1_700_000)]  # so that the scheduler has something to answer
-    done = share(
-        once([wide(1)._replace(limit_us=2 * S), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))], later),
-        [big(1, run_us=2 * S, limit_us=2 * S), big(2, run_us=2 * S), *arrivals],
-    )
-    assert done.turns() == [(1,), (2,), (1,), (2,), (1,)]
-    assert (done.quanta[0].parts[0].allowed_us, done.quanta[0].parts[0].share_ppm) == (400_000, None)
-    assert (done.records[1].state, done.records[1].dispatched_us) == (m.COMPLETED, 2 * S)
-    assert done.records[1].suspended_us == 1_300_000
-    assert done.ends_s()[1] == 4.6
-
-
-def test_a_job_back_from_disk_waits_until_it_is_ready() -> None:
-    manager = time_shared(swap_mb=1_000, resume_us=300_000)
-    later: dict[int, Actions] = {400_000: [m.SuspendJob(1, to_disk=True)], 800_000: [m.ResumeJob(1)]}
-    arrivals = [big(3, 400_000), big(4, 800_000)]
-    done = share(once([wide(1)], later), [big(1, run_us=S, memory_mb=10), *arrivals], manager)
-    assert (done.records[1].end_us, done.records[1].dispatched_us) == (1_700_000, S)
-    rotating = share(
-        once([wide(1, 3), m.SetRotation(1, turns((3,)))], later),
-        [big(1, run_us=S, memory_mb=10), *arrivals],
-        time_shared(swap_mb=1_000, resume_us=300_000),
-    )
-    # The first quantum lasts to its end, as a running job is left; the next one begins as soon as the job is ready.
-    assert rotating.records[1].end_us == 1_700_000
-    assert [quantum.start_us for quantum in rotating.quanta][:2] == [0, 1_100_000]
-
-
-def test_memory_is_counted_over_all_slots() -> None:
-    manager = time_shared(memory_mb=100)
-    jobs = [big(number, memory_mb=40) for number in (1, 2, 3)]
-    done = share(once([wide(1), wide(2, 1), wide(3, 2), m.SetRotation(1, turns((0,), (1,)))]), jobs, manager)
-    assert reasons(done) == ["node 0 has 20 MiB free, 40 wanted"]
-    assert done.ends_s() == {1: 5.0, 2: 6.0, 3: None}
-
-
-def test_refused_slots_and_changes_of_slot() -> None:
-    actions: Actions = [
-        wide(1, 70_000), wide(1), wide(2), wide(2, 1), m.ChangeSlot(2, 0), m.ChangeSlot(9, 3), m.ChangeSlot(2, 2),
-        m.SetRotation(1, turns((1,))), m.SetRotation(1, turns((0, 2), (2,), (0,))),
-        m.SetRotation(1, (m.Turn((0,), 1, (2,)), m.Turn((2,)))), m.ChangeSlot(2, -1),
-    ]  # fmt: skip
-    done = share(once(actions), [big(1), big(2)])
-    assert reasons(done) == [
-        "slot 70000: expected a number from 0 to 65535",
-        "node 0 is not free there",
-        "node 0 is not free there",
-        "job 9 does not run",
-        "slot 1 has no job",
-        "two turns begin with slot 0",
-        "slot -1: expected a number from 0 to 65535",
-    ]
-    assert done.turns()[:2] == [(1, 2), (2,)]
-
-
 def test_a_machine_without_slots_refuses_them() -> None:
     in_slot = m.StartJob(1, runs_on((0, 1, 1, 1)), 100, None, 1)
     player, managed, _ = play(once([in_slot, m.SetRotation(1, ()), m.ChangeSlot(1, 1)]), [job(1)])
@@ -367,63 +227,7 @@ def test_a_machine_without_slots_refuses_them() -> None:
     assert managed.inventory().slots is None
 
 
-def test_an_unpaired_job_has_its_nodes_alone() -> None:
-    alone = big(1)
-    alone = alone._replace(spec=alone.spec._replace(unpaired=True))
-    pair = m.SetRotation(1, turns((0, 1), (1,)))
-    beside = m.StartTogether((wide(1), wide(2, 1)))
-    done = share(
-        once([beside, pair, m.SetRotation(1, turns((0,), (1,))), wide(3, 2), m.SetRotation(1, turns((0, 2)))]),
-        [alone, big(2), big(3, run_us=S)],
-    )
-    assert reasons(done) == ["job 1 must not run beside job 2", "job 1 must not run beside job 3"]
-    # A start and a change of slot are refused where the rotation that is set would pair them.
-    small = big(1, processes=2)
-    small = small._replace(spec=small.spec._replace(unpaired=True))
-    low, high = wide(2, 1, 2), m.StartJob(3, runs_on((2, 2, 1, 1)), S, None, 0)
-    pair = m.SetRotation(1, turns((0, 1)))
-    late = share(
-        once([low, high, pair, wide(1, 0, 2), wide(1, 2, 2), m.ChangeSlot(1, 0)]),
-        [small, big(2, processes=2), big(3, processes=2)],
-    )
-    assert reasons(late) == ["job 1 must not run beside job 2"] * 2
-
-
-@pytest.mark.parametrize("change", ["cancel", "fail-node"])
-def test_jobs_that_are_taken_away_in_a_quantum(change: str) -> None:
-    target = 1 if change == "cancel" else 0
-    script = [Scripted(1_400_000, "cancel" if change == "cancel" else "fail-node", target)]
-    jobs = [big(1, run_us=4 * S), big(2, run_us=2 * S, processes=2)]
-    starts = [wide(1), m.StartJob(2, runs_on((1, 2, 1, 1)), S, None, 1)]
-    done = share(once([*starts, m.SetRotation(1, turns((0,), (1,)))]), jobs, script=script)
-    state = m.CANCELLED if change == "cancel" else m.NODE_FAIL
-    first = done.records[1]
-    assert (first.state, first.end_us, first.dispatched_us) == (state, 1_400_000, S)
-    assert (first.work_us, first.cpu_us) == (S, S)
-    assert done.turns() == [(1,), (2,), (2,)]
-    assert done.ends_s()[2] == 3.0
-
-
-def test_a_requeued_job_starts_anew_in_any_slot() -> None:
-    script = [Scripted(1_400_000, "fail-node", 0), Scripted(1_600_000, "return-node", 0)]
-
-    def answer(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
-        if now_us == 0:
-            return [wide(1, 1), wide(2), m.SetRotation(1, turns((1,), (0,)))] if len(events) > 1 else []
-        if any(isinstance(event, m.NodeReturned) for event in events):
-            return [wide(1), m.SetRotation(2, turns((0,)))]
-        return []
-
-    done = share(answer, [big(1, run_us=3 * S), big(2, run_us=4 * S)], script=script, requeue=True)
-    assert done.records[1].starts == 2
-    assert done.records[1].state == m.COMPLETED
-    assert (done.records[1].dispatched_us, done.records[1].cpu_us) == (3 * S, 3 * S)
-    told = [running for welcome in done.player.inventories for running in welcome.running if running.spec.id == 1]
-    assert [len(running.shares) for running in told] == [0, 1, 0, 1, 2]  # before each batch
-
-
-@pytest.mark.parametrize("kind", [0, 1], ids=["exact", "fluid"])
-@pytest.mark.parametrize("policy", [Gang, PairedGang])
+@pytest.mark.parametrize(("policy", "kind"), [(Gang, 0), (PairedGang, 1)], ids=["exact", "fluid and pairs"])
 def test_gangs_conserve_cpu_time_and_restart_at_every_batch(policy: type[Gang], kind: int) -> None:
     def program_of(each: WorkloadJob) -> Program:
         return fine_program(each.run_us / S, 450_000 if each.spec.id % 3 else 950_000)
@@ -458,16 +262,6 @@ def test_gangs_conserve_cpu_time_and_restart_at_every_batch(policy: type[Gang], 
     assert max(len(turn) for turn in done.turns()) > 1
 
 
-def test_a_job_that_leaves_its_turn_in_a_quantum_runs_to_the_quantum_s_end() -> None:
-    """Also where no other job is left that could run. Then it waits, as no turn has its slot."""
-    later: dict[int, Actions] = {400_000: [m.ChangeSlot(1, 5)]}
-    script = [Scripted(400_000, "cancel", 2)]
-    rotation = m.SetRotation(1, turns((0,), (1,)))
-    done = share(once([wide(1), wide(2, 1), rotation], later), [big(1), big(2)], script=script)
-    assert done.quantum_events() == [(S, m.QuantumEnded(1, 0, 0, ((1, S),)))]
-    assert (done.records[1].dispatched_us, done.records[1].end_us) == (S, None)
-
-
 def test_a_quantum_is_over_when_the_last_job_that_waits_for_its_turn_is_suspended() -> None:
     later: dict[int, Actions] = {500_000: [m.SuspendJob(2)], 700_000: [m.ResumeJob(2)]}
     jobs = [big(1, run_us=300_000), big(2, run_us=S), big(3, 500_000), big(4, 700_000)]
@@ -488,24 +282,8 @@ def test_a_job_that_is_requeued_and_starts_again_in_one_quantum_has_no_share_of_
     assert [event.shares for _, event in done.quantum_events()][:2] == [(), ((2, S),)]
 
 
-def test_no_quantum_ended_follows_where_the_last_job_ends_with_its_quantum() -> None:
-    """A suspended job is left, which cannot run."""
-    later: dict[int, Actions] = {500_000: [m.SuspendJob(2)]}
-    jobs = [big(1, run_us=S), big(2), big(3, 500_000)]
-    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))], later), jobs)
-    assert done.quantum_events() == []
-    assert done.ends_s()[1] == 1.0
-
-
 def test_a_rotation_of_lists_is_told_as_if_it_had_tuples() -> None:
     lists = m.SetRotation(1, cast("Any", [m.Turn(cast("Any", [0]), 1, cast("Any", [2]))]))
     manager = time_shared()
     share(once([wide(1), wide(2, 1), lists]), [big(1), big(2)], manager)
     assert rotating_of(manager).state().turns == (m.Turn((0,), 1, (2,)),)
-
-
-def test_refused_starts_leave_no_slot_behind() -> None:
-    manager = time_shared()
-    refused = [wide(2, slot, 9) for slot in range(1, 300)] + [m.StartTogether((wide(2, 7), wide(3, 7)))]
-    share(once([wide(1), *refused]), [big(1), big(2), big(3)], manager)
-    assert manager._slots._above == {}
