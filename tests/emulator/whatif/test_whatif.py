@@ -475,7 +475,6 @@ def test_a_site_of_nodes_that_differ_is_asked_with_what_was_guessed_of_it(tmp_pa
     other["cluster"] = {"nodes": 40, "preset": "1x128x1"}
     assert guess not in prepare_question(Question(other, policy), tmp_path / "other").assumptions
     assert not any(one.shares for one in found.candidates)
-    assert {one.policy for one in found.candidates if one.lever} == {"estimates halfway", "nodes + 10 %"}
     file = tmp_path / "site" / "machine.toml"
     file.write_text(file.read_text().replace('x1"', 'x2"'))
     shared = prepare_question(Question(sections, policy), tmp_path / "out")
