@@ -11,21 +11,8 @@ from typing import Any, Final
 
 from cosched_emulator.accounting.database_schema import job_columns
 from cosched_emulator.errors import InvariantError
+from cosched_emulator.manager import record as records
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED
-from cosched_emulator.manager.record import (
-    Change,
-    DiskLeft,
-    FaultHappened,
-    JobCarried,
-    JobChanged,
-    JobEntered,
-    JobFinished,
-    NodeChanged,
-    OnDisk,
-    Origin,
-    QuantumPassed,
-    StayEnded,
-)
 from cosched_emulator.workload.job import NO_TERMS, Terms, WorkloadJob
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.protocol.messages import JobSpec
@@ -57,12 +44,12 @@ _ON_DISK: Final = """INSERT OR REPLACE INTO preemptions
     SELECT :id, coalesce(max(preemption) + 1, 0), :start_us, :end_us FROM preemptions WHERE job_id = :id AND end_us IS NOT NULL"""
 
 
-def write_change(connection: sqlite3.Connection, step: int, change: Change) -> None:
+def write_change(connection: sqlite3.Connection, step: int, change: records.Change) -> None:
     """Write one fact that results from ``step``; InvariantError if its job was never entered, or is entered twice."""
     _WRITERS[type(change)](connection, step, change)
 
 
-def faults_like(connection: sqlite3.Connection, step: int, fault: FaultHappened) -> int:
+def faults_like(connection: sqlite3.Connection, step: int, fault: records.FaultHappened) -> int:
     """Return the number of equal faults of that step in the tables."""
     row = (step, fault.at_us, _text(fault.kind), _text(fault.detail))
     (count,) = connection.execute(_FAULTS_LIKE, row).fetchone()
@@ -99,7 +86,7 @@ def _text(value: str) -> str:
     return value.encode("utf-8", "backslashreplace").decode()
 
 
-def _write_job_entered(connection: sqlite3.Connection, step: int, change: JobEntered) -> None:
+def _write_job_entered(connection: sqlite3.Connection, step: int, change: records.JobEntered) -> None:
     job, origin = change.job, change.origin
     statement, values_of = _entering()
     user, whole = _text(origin.owner or job.spec.user), job_to_json(job)
@@ -113,19 +100,19 @@ _OURS: Final = ("user", "state", "reason", "job", "entered_step")
 
 
 @cache
-def _entering() -> tuple[str, Callable[[JobEntered], tuple[Any, ...]]]:
+def _entering() -> tuple[str, Callable[[records.JobEntered], tuple[Any, ...]]]:
     """Return the statement that enters a job, and what returns its values up to `_OURS`: of the job, its spec and its origin."""
     paths = {
         **{f"true_{name}": f"job.{name}" for name in WorkloadJob._fields},
         **{name: f"job.{name}" for name in ("run_us", "source_id")},
         **{name: f"job.spec.{name}" for name in JobSpec._fields},
-        **{name: f"origin.{name}" for name in Origin._fields},
+        **{name: f"origin.{name}" for name in records.Origin._fields},
     }
     columns = [name for name in job_columns() if name in paths and name not in _OURS]
     return _insert((*columns, *_OURS)), attrgetter(*[paths[name] for name in columns])
 
 
-def _write_job_carried(connection: sqlite3.Connection, _step: int, change: JobCarried) -> None:
+def _write_job_carried(connection: sqlite3.Connection, _step: int, change: records.JobCarried) -> None:
     connection.execute(_insert(tuple(change.row)), tuple(change.row.values()))
 
 
@@ -133,7 +120,7 @@ def _insert(columns: Sequence[str]) -> str:
     return f"INSERT INTO jobs ({', '.join(columns)}) VALUES ({','.join('?' * len(columns))})"
 
 
-def _write_job_changed(connection: sqlite3.Connection, step: int, change: JobChanged) -> None:
+def _write_job_changed(connection: sqlite3.Connection, step: int, change: records.JobChanged) -> None:
     reason = _text(change.reason)
     cursor = connection.execute(
         _CHANGE_JOB, {"state": change.state, "reason": reason, "at_us": change.at_us, "id": change.job_id}
@@ -142,7 +129,7 @@ def _write_job_changed(connection: sqlite3.Connection, step: int, change: JobCha
     connection.execute(_CHANGE, (step, change.at_us, "job", change.job_id, change.state, reason))
 
 
-def _write_stay_ended(connection: sqlite3.Connection, _step: int, change: StayEnded) -> None:
+def _write_stay_ended(connection: sqlite3.Connection, _step: int, change: records.StayEnded) -> None:
     stay = change.stay
     (number,) = connection.execute(_STAYS, (change.job_id,)).fetchone()
     connection.executemany(
@@ -154,11 +141,11 @@ def _write_stay_ended(connection: sqlite3.Connection, _step: int, change: StayEn
     )
 
 
-def _write_disk_left(connection: sqlite3.Connection, _step: int, change: DiskLeft) -> None:
+def _write_disk_left(connection: sqlite3.Connection, _step: int, change: records.DiskLeft) -> None:
     _write_time_on_disk(connection, change.job_id, change.time)
 
 
-def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFinished) -> None:
+def _write_job_finished(connection: sqlite3.Connection, step: int, change: records.JobFinished) -> None:
     record = change.record
     job_id = record.job.spec.id
     stays = record.last_stays
@@ -179,36 +166,36 @@ def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFi
             _write_time_on_disk(connection, job_id, time)
 
 
-def _write_node_changed(connection: sqlite3.Connection, step: int, change: NodeChanged) -> None:
+def _write_node_changed(connection: sqlite3.Connection, step: int, change: records.NodeChanged) -> None:
     connection.execute(_CHANGE, (step, change.at_us, "node", change.node, change.state, _text(change.reason)))
 
 
-def _write_fault(connection: sqlite3.Connection, step: int, change: FaultHappened) -> None:
+def _write_fault(connection: sqlite3.Connection, step: int, change: records.FaultHappened) -> None:
     connection.execute(_FAULT, (step, change.at_us, _text(change.kind), _text(change.detail)))
 
 
-def _write_quantum(connection: sqlite3.Connection, _step: int, change: QuantumPassed) -> None:
+def _write_quantum(connection: sqlite3.Connection, _step: int, change: records.QuantumPassed) -> None:
     *numbers, parts = change.record
     connection.execute(_QUANTUM, (*numbers, _json(parts)))
 
 
-def _write_time_on_disk(connection: sqlite3.Connection, job_id: int, time: OnDisk) -> None:
+def _write_time_on_disk(connection: sqlite3.Connection, job_id: int, time: records.OnDisk) -> None:
     connection.execute(_ON_DISK, {"id": job_id, "start_us": time.start_us, "end_us": time.end_us})
 
 
-def _check_known(cursor: sqlite3.Cursor, job_id: int, change: Change) -> None:
+def _check_known(cursor: sqlite3.Cursor, job_id: int, change: records.Change) -> None:
     if cursor.rowcount != 1:
         raise InvariantError(f"job {job_id} was never entered into the accounting: {type(change).__name__}")
 
 
 _WRITERS: Final[dict[type, Callable[[sqlite3.Connection, int, Any], None]]] = {
-    JobCarried: _write_job_carried,
-    JobEntered: _write_job_entered,
-    JobChanged: _write_job_changed,
-    StayEnded: _write_stay_ended,
-    DiskLeft: _write_disk_left,
-    JobFinished: _write_job_finished,
-    NodeChanged: _write_node_changed,
-    FaultHappened: _write_fault,
-    QuantumPassed: _write_quantum,
+    records.JobCarried: _write_job_carried,
+    records.JobEntered: _write_job_entered,
+    records.JobChanged: _write_job_changed,
+    records.StayEnded: _write_stay_ended,
+    records.DiskLeft: _write_disk_left,
+    records.JobFinished: _write_job_finished,
+    records.NodeChanged: _write_node_changed,
+    records.FaultHappened: _write_fault,
+    records.QuantumPassed: _write_quantum,
 }

@@ -12,18 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from cosched_emulator.accounting.chain import (
-    Mark,
-    MarkFile,
-    Reached,
-    Row,
-    base_of,
-    first_link,
-    is_of,
-    mark_file,
-    next_link,
-    read_mark,
-)
+from cosched_emulator.accounting import chain
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, CHAINED, VERSION, migrate
 from cosched_emulator.errors import AccountingError, InputError
 from cosched_hwmodel.units import MIB
@@ -60,8 +49,8 @@ class Database(NamedTuple):
 
     connection: sqlite3.Connection
     lock: int | None
-    mark: MarkFile | None
-    begins: Reached | None = None  # what lies before this step was not looked at
+    mark: chain.MarkFile | None
+    begins: chain.Reached | None = None  # what lies before this step was not looked at
     older: int = 0  # the version of the file, if that is not the present one: ``connection`` is to a copy of it that is
 
     def close(self) -> None:
@@ -84,9 +73,9 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
     """Make a new file; InputError if it exists or cannot be written. A process that is killed meanwhile leaves no database."""
     if os.path.lexists(path):
         raise InputError(path, "a new database", "a file that exists")
-    for file in (f"{path}-wal", f"{path}-journal", mark_file(path)):
+    for file in (f"{path}-wal", f"{path}-journal", chain.mark_file(path)):
         # SQLite would merge its contents into the new database; a mark of nothing is that of a process that was killed here.
-        if os.path.lexists(file) and not (file == mark_file(path) and read_mark(path).step == 0):
+        if os.path.lexists(file) and not (file == chain.mark_file(path) and chain.read_mark(path).step == 0):
             raise InputError(
                 file, "no such file (it belongs to a database that was moved: put that back, or remove this)"
             )
@@ -101,7 +90,7 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
 
 
 def make_database(
-    path: str, meta: Mapping[str, str], steps: Sequence[Row], past: Mapping[str, Sequence[Sequence[Any]]]
+    path: str, meta: Mapping[str, str], steps: Sequence[chain.Row], past: Mapping[str, Sequence[Sequence[Any]]]
 ) -> None:
     """Put a file with these steps, and tables without their changes, in the place of an old one; InputError if that is impossible.
 
@@ -115,11 +104,11 @@ def make_database(
 def _new_file(
     path: str,
     meta: Mapping[str, str],
-    steps: Sequence[Row],
+    steps: Sequence[chain.Row],
     past: Mapping[str, Sequence[Sequence[Any]]],
     *,
     replaces: bool,
-) -> tuple[int, MarkFile]:
+) -> tuple[int, chain.MarkFile]:
     """Make a file that is there whole, or not at all; return its lock and its mark."""
     target = Path(path)
     partial = str(target.with_name(f".{target.name}.{os.getpid()}.partial"))
@@ -138,9 +127,9 @@ def _new_file(
                 with suppress(FileNotFoundError):
                     os.unlink(path + ending)
             os.replace(partial, path)
-            marked = MarkFile(path, mark)
+            marked = chain.MarkFile(path, mark)
         else:
-            marked = MarkFile(path, mark)
+            marked = chain.MarkFile(path, mark)
             os.link(partial, path)  # unlike a rename, it replaces nothing
         _remove(partial)
         sync_folder(target.parent)
@@ -159,7 +148,7 @@ def _new_file(
     return lock, marked
 
 
-def open_database(path: str, begin: Callable[[str], Reached | None] | None = None) -> Database:
+def open_database(path: str, begin: Callable[[str], chain.Reached | None] | None = None) -> Database:
     """Open an existing file; InputError, with the file unchanged, if it is foreign, damaged, newer or in use.
 
     Of an older one a copy is opened: the file itself is changed only by `bring_up_to_date`. What lies before the step that ``begin``
@@ -207,7 +196,7 @@ def bring_up_to_date(path: str, database: Database) -> Database:
     return database._replace(connection=connection, mark=mark, older=0)
 
 
-def _open_both(path: str, version: int = VERSION, *, whole: bool) -> tuple[sqlite3.Connection, MarkFile]:
+def _open_both(path: str, version: int = VERSION, *, whole: bool) -> tuple[sqlite3.Connection, chain.MarkFile]:
     connection = _open_connection(path, version, whole=whole)
     try:
         return connection, _open_mark(path, connection, new=version < CHAINED)
@@ -246,17 +235,17 @@ def check_beside(path: str) -> None:
         raise InputError(error.filename, "a file of the database, as SQLite makes it", error.strerror) from error
 
 
-def _open_mark(path: str, connection: sqlite3.Connection, *, new: bool) -> MarkFile:
+def _open_mark(path: str, connection: sqlite3.Connection, *, new: bool) -> chain.MarkFile:
     """Open the mark of a database; ``new``: its journal has just got its links."""
     try:
-        first = first_link(dict(connection.execute("SELECT key, value FROM meta")))
-        if not new and read_mark(path).first == first:
-            return MarkFile(path)
+        first = chain.first_link(dict(connection.execute("SELECT key, value FROM meta")))
+        if not new and chain.read_mark(path).first == first:
+            return chain.MarkFile(path)
         last = connection.execute("SELECT step, link FROM journal ORDER BY step DESC LIMIT 1").fetchone()
         step, link = last or (0, first)
-        return MarkFile(path, Mark(step, link, first))
+        return chain.MarkFile(path, chain.Mark(step, link, first))
     except OSError as error:
-        raise InputError(mark_file(path), "a file that can be written", error.strerror or str(error)) from error
+        raise InputError(chain.mark_file(path), "a file that can be written", error.strerror or str(error)) from error
 
 
 def read_only(path: str) -> sqlite3.Connection:
@@ -270,14 +259,14 @@ def read_only(path: str) -> sqlite3.Connection:
 def _check_end(path: str) -> None:
     """Raise InputError where a confirmed step is not in the journal."""
     try:
-        mark = read_mark(path)
+        mark = chain.read_mark(path)
     except InputError as error:
         raise DamageError(error.file, error.expected, error.got or "") from error
     with closing(read_only(path)) as connection:
         meta = dict(connection.execute("SELECT key, value FROM meta"))
         if not _belongs(mark, meta):
             raise DamageError(path, "the meta data that the database was made with", "others")
-        if first_link(meta) != mark.first:
+        if chain.first_link(meta) != mark.first:
             return  # all that it marks is in what the journal began anew with
         (last,) = connection.execute("SELECT coalesce(max(step), 0) FROM journal").fetchone()
         if last < mark.step:
@@ -288,16 +277,16 @@ def _check_end(path: str) -> None:
             raise DamageError(path, f"the step {mark.step} that was confirmed", "another one")
 
 
-def _belongs(mark: Mark, meta: Mapping[str, str]) -> bool:
+def _belongs(mark: chain.Mark, meta: Mapping[str, str]) -> bool:
     with suppress(ValueError):
-        return is_of(mark, meta)
+        return chain.is_of(mark, meta)
     return False
 
 
-def _has(path: str, begin: Reached) -> bool:
+def _has(path: str, begin: chain.Reached) -> bool:
     """Tell whether a database has this step with all its changes."""
     with closing(read_only(path)) as connection:
-        if first_link(dict(connection.execute("SELECT key, value FROM meta"))) != begin.first:
+        if chain.first_link(dict(connection.execute("SELECT key, value FROM meta"))) != begin.first:
             return False
         if connection.execute("SELECT step, changes FROM progress").fetchone() < (begin.step, begin.changes):
             return False
@@ -344,7 +333,7 @@ def _check_pages(connection: sqlite3.Connection, path: str) -> None:
 
 def _check_journal(connection: sqlite3.Connection, path: str, *, whole: bool) -> None:
     counted = "count(*)" if whole else "0"
-    base = base_of(dict(connection.execute("SELECT key, value FROM meta"))).step
+    base = chain.base_of(dict(connection.execute("SELECT key, value FROM meta"))).step
     step, last, count = connection.execute(
         f"SELECT (SELECT step FROM progress), coalesce(max(step), {base}), {counted} FROM journal"
     ).fetchone()
@@ -362,22 +351,22 @@ def connect(path: str, how: str = "mode=rw") -> sqlite3.Connection:
 def _fill(
     connection: sqlite3.Connection,
     meta: Mapping[str, str],
-    steps: Sequence[Row] = (),
+    steps: Sequence[chain.Row] = (),
     past: Mapping[str, Sequence[Sequence[Any]]] = MappingProxyType({}),
-) -> Mark:
+) -> chain.Mark:
     """Make the tables, with meta data, a journal and rows from before it; return the mark of its last step."""
     migrate(connection, 0)
-    first = link = first_link(meta)
+    first = link = chain.first_link(meta)
     connection.execute("BEGIN IMMEDIATE")
     connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted({**meta, MADE_BY: str(VERSION)}.items()))
     for row in steps:
-        link = next_link(link, row)
+        link = chain.next_link(link, row)
         connection.execute("INSERT INTO journal VALUES (?,?,?,?,?)", (*row, link))
     for table, rows in past.items():
         for values in rows:
             connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(values))})", values)
     connection.execute("COMMIT")
-    return Mark(steps[-1][0] if steps else 0, link, first)
+    return chain.Mark(steps[-1][0] if steps else 0, link, first)
 
 
 @contextmanager

@@ -10,19 +10,8 @@ from hashlib import blake2b
 from itertools import count, zip_longest
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.accounting import chain
 from cosched_emulator.accounting.archive import is_archive
-from cosched_emulator.accounting.chain import (
-    BASE,
-    DIGEST_BYTES,
-    Base,
-    Linked,
-    Mark,
-    base_of,
-    first_link,
-    is_of,
-    read_mark,
-    whole_part,
-)
 from cosched_emulator.accounting.database_schema import CHAINED, VERSION, migrate
 from cosched_emulator.accounting.fact_rows import LATER, job_from_json
 from cosched_emulator.accounting.file import DamageError, lock_database, make_database, read_only, sync_folder
@@ -65,7 +54,7 @@ def past_digest(connection: sqlite3.Connection, at_us: int) -> bytes:
 
 
 def _digest_of(past: Mapping[str, Iterable[Sequence[Any]]]) -> bytes:
-    digest = blake2b(digest_size=DIGEST_BYTES)
+    digest = blake2b(digest_size=chain.DIGEST_BYTES)
     for table, rows in past.items():
         digest.update(f"{table}\n".encode())
         for row in rows:
@@ -82,7 +71,7 @@ def drop_present(connection: sqlite3.Connection, at_us: int) -> None:
             raise InvariantError(f"the table {table} has rows after {at_us} us")
 
 
-def tables_beside(present: sqlite3.Connection, base: Base) -> sqlite3.Connection:
+def tables_beside(present: sqlite3.Connection, base: chain.Base) -> sqlite3.Connection:
     """Return tables in memory, or in a file that disappears, as they are before the first step.
 
     They are empty, but for rows from before a ``base`` after which those of jobs that are alive are numbered.
@@ -102,7 +91,7 @@ def tables_beside(present: sqlite3.Connection, base: Base) -> sqlite3.Connection
     return connection
 
 
-def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, path: str, base: Base) -> None:
+def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, path: str, base: chain.Base) -> None:
     """Raise DamageError where tables differ from those that were made again, or, before a ``base``, from what they were then."""
     if base.step:
         try:
@@ -169,7 +158,7 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
     troubles: list[str] = []
     confirmed, mark = None, None
     try:
-        mark = read_mark(path, shared=True)
+        mark = chain.read_mark(path, shared=True)
         confirmed = mark.step
     except InputError as error:
         troubles.append(str(error))
@@ -183,10 +172,10 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
     except sqlite3.Error as error:
         troubles.append(f"SQLite: {error}")
     meta = _meta(connection)
-    if meta is None or (mark is not None and not is_of(mark, meta)):
+    if meta is None or (mark is not None and not chain.is_of(mark, meta)):
         troubles.append("the meta data is not what the database was made with")
     whole = _whole(connection, meta, mark)
-    base = base_of(meta or {})
+    base = chain.base_of(meta or {})
     steps = whole[-1].row[0] if whole else base.step
     rows = 0
     with suppress(sqlite3.Error):
@@ -204,26 +193,28 @@ def _meta(connection: sqlite3.Connection) -> dict[str, str] | None:
     """Return the meta data; None if it cannot be read."""
     try:
         meta = dict(connection.execute("SELECT key, value FROM meta"))
-        base_of(meta)
+        chain.base_of(meta)
     except (sqlite3.Error, ValueError):
         return None
     return meta
 
 
-def _whole(connection: sqlite3.Connection, meta: Mapping[str, str] | None, mark: Mark | None) -> list[Linked]:
+def _whole(
+    connection: sqlite3.Connection, meta: Mapping[str, str] | None, mark: chain.Mark | None
+) -> list[chain.Linked]:
     """Return the steps up to the first one that does not fit what the database was made with; the mark knows that, too."""
-    if meta is not None and (mark is None or is_of(mark, meta)):
-        return list(whole_part(_journal(connection), first_link(meta), base_of(meta).step))
+    if meta is not None and (mark is None or chain.is_of(mark, meta)):
+        return list(chain.whole_part(_journal(connection), chain.first_link(meta), chain.base_of(meta).step))
     steps = list(_journal(connection))
-    first = first_link(meta or {}) if mark is None else mark.first
-    return list(whole_part(steps, first, steps[0].row[0] - 1)) if steps else []
+    first = chain.first_link(meta or {}) if mark is None else mark.first
+    return list(chain.whole_part(steps, first, steps[0].row[0] - 1)) if steps else []
 
 
-def _journal(connection: sqlite3.Connection) -> Iterator[Linked]:
+def _journal(connection: sqlite3.Connection) -> Iterator[chain.Linked]:
     """Yield the steps up to the first that cannot be read."""
     with suppress(sqlite3.Error, ValueError):  # a text that is none
         for *row, link in connection.execute("SELECT step, kind, at_us, body, link FROM journal ORDER BY step"):
-            yield Linked(tuple[Any, ...](row), link)
+            yield chain.Linked(tuple[Any, ...](row), link)
 
 
 def salvage(path: str, meta: Mapping[str, str]) -> str:
@@ -239,16 +230,16 @@ def salvage(path: str, meta: Mapping[str, str]) -> str:
             kept = _meta(connection)
             mark = None
             with suppress(InputError):
-                mark = read_mark(path)
+                mark = chain.read_mark(path)
             whole = _whole(connection, kept, mark)
-            if kept is None or not (whole if mark is None else is_of(mark, kept)):
+            if kept is None or not (whole if mark is None else chain.is_of(mark, kept)):
                 kept = {**meta}
-            kept.pop(BASE, None)
+            kept.pop(chain.BASE, None)
             past: dict[str, list[Sequence[Any]]] = {}
             if whole and whole[0].row[0] > 1:  # the journal began anew
                 step, _, at_us, _ = whole[0].row
                 past = {table: _readable(past_rows(connection, table, at_us - 1)) for table in _TABLES}
-                kept[BASE] = Base(step - 1, at_us=at_us - 1, past=_digest_of(past)).as_text()
+                kept[chain.BASE] = chain.Base(step - 1, at_us=at_us - 1, past=_digest_of(past)).as_text()
             aside = next(name for number in count(1) if not os.path.lexists(name := f"{path}.damaged-{number}"))
             for ending in ("-wal", "-mark", ""):
                 with suppress(FileNotFoundError):

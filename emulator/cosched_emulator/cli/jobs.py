@@ -9,25 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_emulator.cli.asking import (
-    JOBS,
-    ME,
-    MOST_NAMED,
-    NAMES,
-    SECONDS,
-    SOME_JOBS,
-    USER,
-    Caller,
-    Named,
-    Selected,
-    ask,
-    ask_for_change,
-    connect,
-    show,
-    targets_of,
-    user_command,
-    user_name,
-)
+from cosched_emulator.cli import asking
 from cosched_emulator.cli.job_options import JobCommand, ignored_names, ignored_options, job_options
 from cosched_emulator.cli.user_tables import history_table, job_states, queue_table, selected, start_table, start_text
 from cosched_emulator.errors import EmulatorError
@@ -43,7 +25,7 @@ _STATES: Final = Reader(job_states)
 JOB: Final = several([*job_options(), *ignored_options()])
 
 
-@user_command(cls=JobCommand)
+@asking.user_command(cls=JobCommand)
 def submit(
     *,
     options: dict[str, Any] = JOB,
@@ -56,7 +38,7 @@ def submit(
     ),
     test_only: bool = option("--test-only", "Submit nothing: say when the job would start."),
     and_wait: bool = option("-W --wait", "Wait for its end; exit code 1 unless it completes."),
-    caller: Caller,
+    caller: asking.Caller,
 ) -> None:
     """Submit a job, or an array of jobs.
 
@@ -78,16 +60,16 @@ def submit(
     for note in notes:
         say(f"note: {note}", err=True)
     request = request._replace(token=token or "")
-    with connect(caller) as connection:
+    with asking.connect(caller) as connection:
         if test_only:
             told = connection.result(EstimateStart(request))
-            show(caller, told, lambda: start_text(told))
+            asking.show(caller, told, lambda: start_text(told))
             return
         result = connection.result(request)
         number = result["job_ids"][0]
         if result.get("repeated"):
             say("note: submitted before with this token; nothing was submitted now", err=True)
-        show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")
+        asking.show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")
         if and_wait:
             sys.stdout.flush()
             check_success(wait_at_terminal(connection, [Target(number)], None))
@@ -111,8 +93,8 @@ def _request(script: str | None, options: dict[str, Any], ignored: list[str]) ->
     return request, notes
 
 
-@user_command()
-def cancel(*, jobs: Named = JOBS, caller: Caller) -> None:
+@asking.user_command()
+def cancel(*, jobs: asking.Named = asking.JOBS, caller: asking.Caller) -> None:
     """End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks.
 
     \b
@@ -121,11 +103,11 @@ def cancel(*, jobs: Named = JOBS, caller: Caller) -> None:
     """
     from cosched_emulator.users.requests import CancelJobs
 
-    ask_for_change(caller, CancelJobs(targets_of(jobs)), "job")
+    asking.ask_for_change(caller, CancelJobs(asking.targets_of(jobs)), "job")
 
 
-@user_command()
-def hold(*, jobs: Named = JOBS, caller: Caller) -> None:
+@asking.user_command()
+def hold(*, jobs: asking.Named = asking.JOBS, caller: asking.Caller) -> None:
     """Hold pending jobs: they do not start until released.
 
     \b
@@ -134,11 +116,11 @@ def hold(*, jobs: Named = JOBS, caller: Caller) -> None:
     """
     from cosched_emulator.users.requests import HoldJobs
 
-    ask_for_change(caller, HoldJobs(targets_of(jobs)), "job")
+    asking.ask_for_change(caller, HoldJobs(asking.targets_of(jobs)), "job")
 
 
-@user_command()
-def release(*, jobs: Named = JOBS, caller: Caller) -> None:
+@asking.user_command()
+def release(*, jobs: asking.Named = asking.JOBS, caller: asking.Caller) -> None:
     """Release held jobs.
 
     \b
@@ -147,22 +129,24 @@ def release(*, jobs: Named = JOBS, caller: Caller) -> None:
     """
     from cosched_emulator.users.requests import ReleaseJobs
 
-    ask_for_change(caller, ReleaseJobs(targets_of(jobs)), "job")
+    asking.ask_for_change(caller, ReleaseJobs(asking.targets_of(jobs)), "job")
 
 
-@user_command(prints="tables")
+@asking.user_command(prints="tables")
 def queue(
     *,
     expand: bool = option("-r --array", "Print one line per task of an array, also for pending tasks."),
     start: bool = option("--start", "List when pending jobs are expected to start, in what range, and where."),
-    user: str = USER,
-    me: bool = ME,
-    states: Selected = option(
+    user: str = asking.USER,
+    me: bool = asking.ME,
+    states: asking.Selected = option(
         "-t --states LIST", "Only jobs in these states: PENDING or PD, RUNNING or R ...", _STATES
     ),
-    names: Selected = option("-n --name LIST", "Only jobs of these names; * stands for any letters.", NAMES),
-    partitions: Selected = option("-p --partition LIST", "Only jobs of these partitions.", NAMES),
-    caller: Caller,
+    names: asking.Selected = option(
+        "-n --name LIST", "Only jobs of these names; * stands for any letters.", asking.NAMES
+    ),
+    partitions: asking.Selected = option("-p --partition LIST", "Only jobs of these partitions.", asking.NAMES),
+    caller: asking.Caller,
 ) -> None:
     """List running and pending jobs, the jobs co-located with them, and their measured slowdown.
 
@@ -174,24 +158,24 @@ def queue(
     """
     from cosched_emulator.users.requests import ListJobs, ListStarts
 
-    whose = user_name(caller, user, me=me)
-    result = ask(caller, ListJobs(whose))
+    whose = asking.user_name(caller, user, me=me)
+    result = asking.ask(caller, ListJobs(whose))
     rows = selected(rows_of(result), {"state": states, "name": names, "partitions": partitions})
     if start:
-        told = ask(caller, ListStarts(whose))
+        told = asking.ask(caller, ListStarts(whose))
         pending = {row["job_id"]: row for row in rows if row["start_s"] is None}
         rows = [
             {**pending[each["job_id"]], **expected_start(each, pending[each["job_id"]])}
             for each in rows_of(told)
             if each["job_id"] in pending
         ]
-        show(caller, {**told, "jobs": rows}, lambda: start_table(told, rows))
+        asking.show(caller, {**told, "jobs": rows}, lambda: start_table(told, rows))
         return
-    show(caller, {"now_s": result["now_s"], "jobs": rows}, lambda: queue_table(rows, expand=expand))
+    asking.show(caller, {"now_s": result["now_s"], "jobs": rows}, lambda: queue_table(rows, expand=expand))
 
 
-@user_command(prints="text")
-def why(*, jobs: Named = SOME_JOBS, caller: Caller) -> None:
+@asking.user_command(prints="text")
+def why(*, jobs: asking.Named = asking.SOME_JOBS, caller: asking.Caller) -> None:
     """Say why jobs do not run, and when they will.
 
     Without a JOB: all own pending jobs.
@@ -204,15 +188,15 @@ def why(*, jobs: Named = SOME_JOBS, caller: Caller) -> None:
     from cosched_emulator.users.requests import ListJobs, ShowJobs
 
     if not jobs:
-        whose = user_name(caller, "", me=True)
-        listed = ask(caller, ListJobs(whose))
+        whose = asking.user_name(caller, "", me=True)
+        listed = asking.ask(caller, ListJobs(whose))
         mine = dict.fromkeys([row["job_id"] for row in rows_of(listed) if row["state"] == "PENDING"])
         if not mine:
             nothing = {"now_s": listed["now_s"], "jobs": []}
-            show(caller, nothing, lambda: f"{whose} has no pending jobs\n")
+            asking.show(caller, nothing, lambda: f"{whose} has no pending jobs\n")
             return
         jobs = (tuple([(job_id, None) for job_id in mine]),)
-    shown = ask(caller, ShowJobs(targets_of(jobs)))
+    shown = asking.ask(caller, ShowJobs(asking.targets_of(jobs)))
     pending = {row["job_id"]: row for row in shown["jobs"] if row["state"] == "PENDING"}
     told = _estimates(caller) if pending else {}
     starts = {row["job_id"]: row for row in rows_of(told)} if "rows" in told else {}
@@ -225,16 +209,16 @@ def why(*, jobs: Named = SOME_JOBS, caller: Caller) -> None:
         asked = {key: row[key] for key in ("partitions", "resources", "licences", "memory_mb") if row.get(key)}
         rows.append({"job": job_label(row), "job_id": job_id, "state": row["state"], **asked, **known})
     about = {key: told[key] for key in ("age_s", "draws", "trouble", "record") if key in told}
-    show(caller, {"now_s": shown["now_s"], **about, "jobs": rows}, lambda: why_text(about, rows))
+    asking.show(caller, {"now_s": shown["now_s"], **about, "jobs": rows}, lambda: why_text(about, rows))
     _check_all_exist(shown)
 
 
-def _estimates(caller: Caller) -> Mapping[str, Any]:
+def _estimates(caller: asking.Caller) -> Mapping[str, Any]:
     """Return when pending jobs are expected to start; from a manager that makes no estimates why there are none."""
     from cosched_emulator.users.client import refusal_text
     from cosched_emulator.users.requests import Done, ListStarts
 
-    with connect(caller) as connection:
+    with asking.connect(caller) as connection:
         answer = connection.ask(ListStarts())
     if isinstance(answer, Done):
         return answer.result
@@ -243,8 +227,8 @@ def _estimates(caller: Caller) -> Mapping[str, Any]:
     return {"age_s": None, "draws": 0, "trouble": answer.text}
 
 
-@user_command(prints="text")
-def job(*, jobs: Named = JOBS, caller: Caller) -> None:
+@asking.user_command(prints="text")
+def job(*, jobs: asking.Named = asking.JOBS, caller: asking.Caller) -> None:
     """Show all details of jobs, also of jobs that have ended.
 
     \b
@@ -253,22 +237,22 @@ def job(*, jobs: Named = JOBS, caller: Caller) -> None:
     """
     from cosched_emulator.users.requests import ShowJobs
 
-    result = ask(caller, ShowJobs(targets_of(jobs)))
-    show(caller, result, lambda: "\n".join([job_text(row) for row in result["jobs"]]))
+    result = asking.ask(caller, ShowJobs(asking.targets_of(jobs)))
+    asking.show(caller, result, lambda: "\n".join([job_text(row) for row in result["jobs"]]))
     _check_all_exist(result)
 
 
 def _check_all_exist(result: Mapping[str, Any]) -> None:
     if result["missing"]:
-        raise EmulatorError(f"there is no such job: {', '.join(result['missing'][:MOST_NAMED])}")
+        raise EmulatorError(f"there is no such job: {', '.join(result['missing'][: asking.MOST_NAMED])}")
 
 
-@user_command()
+@asking.user_command()
 def wait(
     *,
-    jobs: Named = JOBS,
-    limit_s: float | None = option("--timeout S", "Give up after S seconds.  [default: never]", SECONDS),
-    caller: Caller,
+    jobs: asking.Named = asking.JOBS,
+    limit_s: float | None = option("--timeout S", "Give up after S seconds.  [default: never]", asking.SECONDS),
+    caller: asking.Caller,
 ) -> None:
     """Wait until jobs have ended; exit code 0 if all of them completed, else 1.
 
@@ -278,10 +262,10 @@ def wait(
     Example:
       cosched-emulator wait 12 13 --timeout 3600
     """
-    with connect(caller) as connection:
-        rows = wait_at_terminal(connection, targets_of(jobs), limit_s)
+    with asking.connect(caller) as connection:
+        rows = wait_at_terminal(connection, asking.targets_of(jobs), limit_s)
     ends = [{"job": job_label(row), "job_id": row["job_id"], "state": row["state"]} for row in rows]
-    show(caller, {"jobs": ends}, lambda: "")
+    asking.show(caller, {"jobs": ends}, lambda: "")
     check_success(rows)
 
 
@@ -304,20 +288,20 @@ def check_success(rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise EmulatorError unless all of these jobs completed."""
     failed = [f"{job_label(row)} {row['state']}" for row in rows if row["state"] != "COMPLETED"]
     if failed:
-        more = ", ..." if len(failed) > MOST_NAMED else ""
+        more = ", ..." if len(failed) > asking.MOST_NAMED else ""
         raise EmulatorError(
-            f"{len(failed)} of {len(rows)} jobs did not complete: {', '.join(failed[:MOST_NAMED])}{more}"
+            f"{len(failed)} of {len(rows)} jobs did not complete: {', '.join(failed[: asking.MOST_NAMED])}{more}"
         )
 
 
-@user_command(prints="tables")
+@asking.user_command(prints="tables")
 def history(
     *,
-    user: str = USER,
-    me: bool = ME,
+    user: str = asking.USER,
+    me: bool = asking.ME,
     most: int = option("-n --most", "Show at most N jobs, the latest.", click.IntRange(1, 10_000), 100),
     database: str | None = option("--db FILE", "Read the manager's database; no manager is needed."),
-    caller: Caller,
+    caller: asking.Caller,
 ) -> None:
     """List jobs that have ended, the latest last.
 
@@ -328,9 +312,9 @@ def history(
     from cosched_emulator.cli.history_file import read_history
     from cosched_emulator.users.requests import ListHistory
 
-    name = user_name(caller, user, me=me)
+    name = asking.user_name(caller, user, me=me)
     rows = list(
-        ask(caller, ListHistory(name, most))["jobs"] if database is None else read_history(database, name, most)
+        asking.ask(caller, ListHistory(name, most))["jobs"] if database is None else read_history(database, name, most)
     )
     rows.reverse()
-    show(caller, {"jobs": rows}, lambda: history_table(rows))
+    asking.show(caller, {"jobs": rows}, lambda: history_table(rows))

@@ -6,19 +6,7 @@ from typing import Final
 
 import click
 
-from cosched_emulator.cli.asking import (
-    NAMES,
-    NODES,
-    SECONDS,
-    Caller,
-    Selected,
-    Words,
-    ask,
-    ask_for_change,
-    connect,
-    show,
-    user_command,
-)
+from cosched_emulator.cli import asking
 from cosched_emulator.cli.user_tables import (
     config_table,
     long_node_table,
@@ -35,14 +23,14 @@ _STATES: Final = Reader(node_states)
 _IDSET: Final = Reader(lambda text: [*read_idset(text)])
 
 
-@user_command(prints="tables")
+@asking.user_command(prints="tables")
 def nodes(
     *,
     one_by_one: bool = option("-l --long", "Print one line per node, with its jobs."),
     numbers: list[int] | None = option("-n --nodes LIST", "Only these nodes: 3, 0-3,7.", _IDSET),
-    states: Selected = option("-t --states LIST", "Only nodes in these states, such as DOWN,DRAINED.", _STATES),
-    partitions: Selected = option("-p --partition LIST", "Only nodes of these partitions.", NAMES),
-    caller: Caller,
+    states: asking.Selected = option("-t --states LIST", "Only nodes in these states, such as DOWN,DRAINED.", _STATES),
+    partitions: asking.Selected = option("-p --partition LIST", "Only nodes of these partitions.", asking.NAMES),
+    caller: asking.Caller,
 ) -> None:
     """List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.
 
@@ -53,20 +41,20 @@ def nodes(
     """
     from cosched_emulator.users.requests import ListNodes
 
-    result = ask(caller, ListNodes())
+    result = asking.ask(caller, ListNodes())
     rows = selected(rows_of(result), {"state": states, "partitions": partitions})
     if numbers is not None:
         rows = [row for row in rows if row["node"] in set(numbers)]
     table = long_node_table if one_by_one else node_table
-    show(caller, {"now_s": result["now_s"], "nodes": rows}, lambda: table(rows))
+    asking.show(caller, {"now_s": result["now_s"], "nodes": rows}, lambda: table(rows))
 
 
-@user_command()
+@asking.user_command()
 def drain(
     *,
-    nodes: Words = NODES,
+    nodes: asking.Words = asking.NODES,
     reason: str = option("--reason", "The reason; nodes and top show it.", default=""),
-    caller: Caller,
+    caller: asking.Caller,
 ) -> None:
     """Start no more jobs on nodes: 3, 0-3,7. Running jobs continue. For operators.
 
@@ -76,11 +64,11 @@ def drain(
     """
     from cosched_emulator.users.requests import DrainNodes
 
-    ask_for_change(caller, DrainNodes(_numbers(nodes), reason), "node")
+    asking.ask_for_change(caller, DrainNodes(_numbers(nodes), reason), "node")
 
 
-@user_command()
-def resume(*, nodes: Words = NODES, caller: Caller) -> None:
+@asking.user_command()
+def resume(*, nodes: asking.Words = asking.NODES, caller: asking.Caller) -> None:
     """Put drained or failed nodes back into service. For operators.
 
     \b
@@ -89,15 +77,15 @@ def resume(*, nodes: Words = NODES, caller: Caller) -> None:
     """
     from cosched_emulator.users.requests import ResumeNodes
 
-    ask_for_change(caller, ResumeNodes(_numbers(nodes)), "node")
+    asking.ask_for_change(caller, ResumeNodes(_numbers(nodes)), "node")
 
 
-def _numbers(words: Words) -> tuple[int, ...]:
+def _numbers(words: asking.Words) -> tuple[int, ...]:
     return tuple(dict.fromkeys([node for word in words for node in word]))
 
 
-@user_command(prints="tables")
-def status(*, caller: Caller) -> None:
+@asking.user_command(prints="tables")
+def status(*, caller: asking.Caller) -> None:
     """Show the state of the manager and its scheduler.
 
     \b
@@ -106,15 +94,15 @@ def status(*, caller: Caller) -> None:
     """
     from cosched_emulator.users.requests import ShowStatus
 
-    result = ask(caller, ShowStatus())
-    show(caller, result, lambda: status_text(result))
+    result = asking.ask(caller, ShowStatus())
+    asking.show(caller, result, lambda: status_text(result))
 
 
-@user_command(prints="tables")
+@asking.user_command(prints="tables")
 def config(
     *,
     name: str | None = argument("[NAME]"),
-    caller: Caller,
+    caller: asking.Caller,
 ) -> None:
     """Show the settings of the manager's scenario; with NAME only those whose names begin so.
 
@@ -124,12 +112,12 @@ def config(
     """
     from cosched_emulator.users.requests import ShowConfig
 
-    result = ask(caller, ShowConfig())
-    show(caller, result, lambda: config_table(result["config"], name or ""))
+    result = asking.ask(caller, ShowConfig())
+    asking.show(caller, result, lambda: config_table(result["config"], name or ""))
 
 
-@user_command(prints="text")
-def web(*, caller: Caller) -> None:
+@asking.user_command(prints="text")
+def web(*, caller: asking.Caller) -> None:
     """Print where the manager's pages are, with a ticket for a browser.
 
     The browser sees what you may see, read only, for twelve hours.
@@ -140,17 +128,17 @@ def web(*, caller: Caller) -> None:
     """
     from cosched_emulator.users.requests import OpenWeb
 
-    result = ask(caller, OpenWeb())
-    show(caller, result, lambda: f"{result['url']}\n")
+    result = asking.ask(caller, OpenWeb())
+    asking.show(caller, result, lambda: f"{result['url']}\n")
 
 
-@user_command()
+@asking.user_command()
 def top(
     *,
-    interval_s: float = option("-d --interval S", "Seconds between refreshes.", SECONDS, 1.0),
+    interval_s: float = option("-d --interval S", "Seconds between refreshes.", asking.SECONDS, 1.0),
     once: bool = option("--once", "Print one picture as text; needs no terminal."),
     most: int = option("--most N", "Most jobs to show.", click.IntRange(1, 10_000), 200),
-    caller: Caller,
+    caller: asking.Caller,
 ) -> None:
     """Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, ? shows the keys.
 
@@ -164,10 +152,10 @@ def top(
     if once or caller.as_json:
         from cosched_emulator.cli.top_frame import plain_frame
 
-        result = ask(caller, request)
-        show(caller, result, lambda: plain_frame(result))
+        result = asking.ask(caller, request)
+        asking.show(caller, result, lambda: plain_frame(result))
         return
     from cosched_emulator.cli.top import run_top
 
-    with connect(caller) as connection:
+    with asking.connect(caller) as connection:
         run_top(connection, request, interval_s)

@@ -11,21 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cosched_emulator.cli.top_frame import (
-    ALIKE,
-    BOLD,
-    CHOSEN,
-    DIM,
-    KEYS_LINE,
-    ONE,
-    OUT,
-    PLAIN,
-    SHARED,
-    Line,
-    Look,
-    frame,
-    help_lines,
-)
+from cosched_emulator.cli import top_frame
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.client import ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview
@@ -35,14 +21,14 @@ _PAGE: Final = 10
 _LOW: Final = 8  # lines of a window that has none for the keys
 # Style -> attribute without colours, and colour.
 _STYLES: Final[Mapping[str, tuple[int, int]]] = {
-    PLAIN: (curses.A_NORMAL, -1),
-    BOLD: (curses.A_BOLD, -1),
-    DIM: (curses.A_DIM, -1),
-    ONE: (curses.A_NORMAL, curses.COLOR_GREEN),
-    SHARED: (curses.A_BOLD, curses.COLOR_MAGENTA),
-    OUT: (curses.A_BOLD, curses.COLOR_RED),
-    CHOSEN: (curses.A_REVERSE, -1),
-    ALIKE: (curses.A_UNDERLINE, curses.COLOR_YELLOW),
+    top_frame.PLAIN: (curses.A_NORMAL, -1),
+    top_frame.BOLD: (curses.A_BOLD, -1),
+    top_frame.DIM: (curses.A_DIM, -1),
+    top_frame.ONE: (curses.A_NORMAL, curses.COLOR_GREEN),
+    top_frame.SHARED: (curses.A_BOLD, curses.COLOR_MAGENTA),
+    top_frame.OUT: (curses.A_BOLD, curses.COLOR_RED),
+    top_frame.CHOSEN: (curses.A_REVERSE, -1),
+    top_frame.ALIKE: (curses.A_UNDERLINE, curses.COLOR_YELLOW),
 }
 
 
@@ -86,7 +72,7 @@ class _Top:
     def __init__(self, window: curses.window, connection: ManagerConnection) -> None:
         self._window = window
         self._connection = connection
-        self._look = Look()
+        self._look = top_frame.Look()
         self._helps = False
         self._overview: Mapping[str, Any] | None = None
         self._trouble = f"asking the manager at {connection.endpoint} ..."
@@ -149,7 +135,7 @@ class _Top:
                 node -= 1
             case curses.KEY_RIGHT | 0x6C:  # l
                 node += 1
-        self._look = Look(max(0, min(scroll, lines - 1)), max(0, min(node, nodes - 1)))
+        self._look = top_frame.Look(max(0, min(scroll, lines - 1)), max(0, min(node, nodes - 1)))
 
     def _resize(self) -> bool:
         """Fit the window to the terminal; return whether its size has changed."""
@@ -165,13 +151,13 @@ class _Top:
     def _draw(self) -> None:
         height, width = self._window.getmaxyx()
         room = height - 1 if height > _LOW else height
-        lines: list[Line] = [[(self._trouble, OUT)]]
+        lines: list[top_frame.Line] = [[(self._trouble, top_frame.OUT)]]
         if self._helps:
-            lines = help_lines(width)
+            lines = top_frame.help_lines(width)
         elif self._overview is not None:
-            lines = frame(self._overview, self._look, width, room, self._trouble)
+            lines = top_frame.frame(self._overview, self._look, width, room, self._trouble)
         if room < height:
-            lines = [*lines[:room], *[[] for _ in range(room - len(lines))], [(KEYS_LINE, DIM)]]
+            lines = [*lines[:room], *[[] for _ in range(room - len(lines))], [(top_frame.KEYS_LINE, top_frame.DIM)]]
         self._window.erase()
         for y, line in enumerate(lines[:height]):
             x = 0

@@ -8,20 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
-from cosched_emulator.explain.gang_facts import (
-    Quanta,
-    QuantumTurns,
-    Record,
-    by_profit,
-    chosen_job,
-    position,
-    profit_rank,
-    quantum_facts,
-    resource_facts,
-    resource_of,
-    row_of_start,
-    slowed_by,
-)
+from cosched_emulator.explain import gang_facts
 from cosched_emulator.explain.sentences import asks_text, rejected_text
 from cosched_emulator.results.thread_intervals import interval_text, mask_intervals
 
@@ -79,14 +66,14 @@ EXPLAINED: Final[Mapping[str, str]] = {
 }
 
 
-def submission(records: Iterable[Record], job: int) -> int | None:
+def submission(records: Iterable[gang_facts.Record], job: int) -> int | None:
     """Return when ``job`` was submitted, in microseconds; None if the trace has no start of it."""
     starts = (record["submit_us"] for record in records if record["kind"] == "start" and record["job"] == job)
     return next(starts, None)
 
 
 def explain(
-    records: Iterable[Record],
+    records: Iterable[gang_facts.Record],
     job: int,
     file: str,
     quantum: int | None = None,
@@ -103,7 +90,7 @@ def explain(
         records = list(records)
         submit_us = submission(records, job)
     collector = _Collector(job, submit_us)
-    turns = QuantumTurns(quantum)
+    turns = gang_facts.QuantumTurns(quantum)
     for record in records:
         collector.take(record)
         if record["kind"] == "turn":
@@ -121,18 +108,18 @@ def explain(
         )
     starts = collector.starts_with_turns()
     facts = {"job": job, "starts": starts, "rejected": collector.rejected, "terms": dict(terms)}
-    return facts if quantum is None else {**facts, "quantum": quantum_facts(turns.wanted(file), job)}
+    return facts if quantum is None else {**facts, "quantum": gang_facts.quantum_facts(turns.wanted(file), job)}
 
 
-def explain_starts(records: Iterable[Record]) -> Iterator[tuple[int, Facts]]:
+def explain_starts(records: Iterable[gang_facts.Record]) -> Iterator[tuple[int, Facts]]:
     """Yield every start of every job, with its facts, in one reading of the records.
 
     What follows a start is left out, and so is what other jobs tell of a pending one: by whom it was overtaken, and who
     looked at it as a partner.
     """
     pending: dict[int, _Collector] = {}  # of jobs of which something was told
-    searches: dict[int, Record] = {}
-    reserved: Record | None = None
+    searches: dict[int, gang_facts.Record] = {}
+    reserved: gang_facts.Record | None = None
     at_us = -1
     for record in records:
         if record["at_us"] != at_us:
@@ -163,12 +150,14 @@ class _Collector:
         self.mentioned = False
         self._job = job
         self._own = None if submit_us is None else (submit_us, job)
-        self._reserved: Record | None = None  # the last reservation, of any job
-        self._searches: dict[int, Record] = {}  # searches for partners by the jobs that started at this instant, by job
+        self._reserved: gang_facts.Record | None = None  # the last reservation, of any job
+        self._searches: dict[
+            int, gang_facts.Record
+        ] = {}  # searches for partners by the jobs that started at this instant, by job
         self._at_us = -1
         self._response_us: int | None = None  # expected at its submission
         self._since_us: int | None = None  # start of its present time on disk
-        self._quanta: list[Quanta] = []  # by start
+        self._quanta: list[gang_facts.Quanta] = []  # by start
         self._wait()
 
     def _wait(self) -> None:
@@ -182,11 +171,11 @@ class _Collector:
         self._removed: Counter[str] = Counter()
         self._slowed: Counter[str] = Counter()  # by resource, of the times when it was too slow
 
-    def begin(self, at_us: int, reserved: Record | None, searches: dict[int, Record]) -> None:
+    def begin(self, at_us: int, reserved: gang_facts.Record | None, searches: dict[int, gang_facts.Record]) -> None:
         """Take over what was told of other jobs: the last reservation, and the searches at this instant."""
         self._at_us, self._reserved, self._searches = at_us, reserved, searches
 
-    def take(self, record: Record) -> None:
+    def take(self, record: gang_facts.Record) -> None:
         """Process the next record."""
         at_us, kind = record["at_us"], record["kind"]
         if at_us != self._at_us:
@@ -246,7 +235,7 @@ class _Collector:
             parts.append(f"times it was considered as a partner: {looked}")
         return "".join(f"; {part}" for part in parts)
 
-    def _reserve(self, record: Record, *, mine: bool) -> None:
+    def _reserve(self, record: gang_facts.Record, *, mine: bool) -> None:
         if mine:
             if self._head and self._head[-1]["until_us"] is None:
                 self._head[-1]["last_shadow_us"] = record["shadow_us"]
@@ -257,7 +246,7 @@ class _Collector:
             self._head[-1]["until_us"] = record["at_us"]
         self._reserved = record
 
-    def _note_start(self, record: Record, *, mine: bool) -> None:
+    def _note_start(self, record: gang_facts.Record, *, mine: bool) -> None:
         search = record.get("partners")
         if search is not None:
             self._searches[record["job"]] = search
@@ -277,7 +266,7 @@ class _Collector:
         if search is not None:
             self._count_look(search)
 
-    def _own_start(self, record: Record) -> None:
+    def _own_start(self, record: gang_facts.Record) -> None:
         if self._head and self._head[-1]["until_us"] is None:
             self._head[-1]["until_us"] = record["at_us"]
         facts: Facts = {
@@ -312,7 +301,7 @@ class _Collector:
         facts["promises"] = self._promises
         looked_at = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
         facts["looked_at"] = {**looked_at, "slowed_by": dict(self._slowed)}
-        facts |= resource_facts(record)
+        facts |= gang_facts.resource_facts(record)
         facts["no_search"] = record.get("no_search")
         facts["partner_search"] = _outcome(record.get("partners"))
         facts["chosen_in"] = _outcome(self._searches.get(record["chosen_by"])) if "chosen_by" in record else None
@@ -321,14 +310,14 @@ class _Collector:
         facts["preempted"] = {"times": 0, "for_us": 0, "on_disk_since_us": None}
         self._since_us = None
         facts["joined_by"] = []
-        facts["row"] = row_of_start(record)
+        facts["row"] = gang_facts.row_of_start(record)
         facts["moves"] = []
         facts["sharp_changes"] = []
-        self._quanta.append(Quanta(self._job))
+        self._quanta.append(gang_facts.Quanta(self._job))
         self.starts.append(facts)
         self._wait()
 
-    def _count_look(self, search: Record) -> None:
+    def _count_look(self, search: gang_facts.Record) -> None:
         """Count the result for the job of another job's search for a partner."""
         removed_by = next((name for name, jobs in search["removed"].items() if self._job in jobs), None)
         if removed_by is not None:
@@ -336,25 +325,25 @@ class _Collector:
             self._looked_at["removed"] += 1
             self._removed.update(dict.fromkeys(search["removed"], 0))  # all of them, in order
             self._removed[removed_by] += 1
-            resource = resource_of(search, self._job)
+            resource = gang_facts.resource_of(search, self._job)
             if resource is not None:
                 self._slowed[resource] += 1
             return
-        if self._job not in search["candidates"] or chosen_job(search) == self._job:
+        if self._job not in search["candidates"] or gang_facts.chosen_job(search) == self._job:
             return
         self.mentioned = True
-        order = by_profit(search)
+        order = gang_facts.by_profit(search)
         if order is None:
             order = search["candidates"]  # the first possible one is taken
         if self._job not in order:
             self._looked_at["without_profit"] += 1
-        elif chosen_job(search) in order[: order.index(self._job)]:
+        elif gang_facts.chosen_job(search) in order[: order.index(self._job)]:
             self._looked_at["another_taken"] += 1
         else:
             self._looked_at["not_admitted"] += 1
 
 
-def _case_of(group: Record) -> int:
+def _case_of(group: gang_facts.Record) -> int:
     """Return the case of the G-LOMARC-TS paper, section 4.4: 1, all were pending; 2, running jobs matched; 3, a running primary."""
     if not group["running"]:
         return 1
@@ -372,7 +361,7 @@ def places(runs: Iterable[list[int]]) -> list[Facts]:
     ]
 
 
-def _asks(asks: Record | None) -> Facts | None:
+def _asks(asks: gang_facts.Record | None) -> Facts | None:
     if asks is None:
         return None
     found = dict(asks)
@@ -387,19 +376,19 @@ def _spans_text(spans: Iterable[tuple[int, int]]) -> str:
     return interval_text([(first, first + count - 1) for first, count in spans])
 
 
-def _outcome(search: Record | None) -> Facts | None:
+def _outcome(search: gang_facts.Record | None) -> Facts | None:
     """Return a search without its lists of jobs."""
     if search is None:
         return None
-    order = by_profit(search)
+    order = gang_facts.by_profit(search)
     return {
         "left": search["left"],
         "candidates": len(search["candidates"]),
         "with_profit": None if order is None else len(order),
-        "taken": chosen_job(search),
-        "position": position(search),
-        "profit_rank": profit_rank(search),
+        "taken": gang_facts.chosen_job(search),
+        "position": gang_facts.position(search),
+        "profit_rank": gang_facts.profit_rank(search),
         "profit": search.get("profit"),
         "slowdown": search.get("slowdown"),
-        "slowed_by": slowed_by(search),
+        "slowed_by": gang_facts.slowed_by(search),
     }

@@ -26,18 +26,8 @@ from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import NO_ESTIMATES, NO_WEB, answer_query
 from cosched_emulator.manager.record import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
+from cosched_emulator.users import requests as r
 from cosched_emulator.users.door import Asked, Audit, UserDoor
-from cosched_emulator.users.requests import (
-    TOO_MANY,
-    TOO_MANY_CHANGES,
-    Change,
-    Done,
-    EstimateStart,
-    OpenWeb,
-    Refused,
-    Request,
-    SubmitJob,
-)
 from cosched_emulator.users.user_limits import Turns
 from cosched_hwmodel.units import MIB, SECOND_US
 from cosched_plugin.common.errors import ProtocolError
@@ -308,7 +298,7 @@ class LiveServer:
         while True:  # all that wait are heard, so that nobody's requests hide another's
             for asked in self._door.receive():
                 if not self._asked.add(asked.who.name, asked, asked.size):
-                    self._door.answer(asked, TOO_MANY)
+                    self._door.answer(asked, r.TOO_MANY)
             if time.monotonic() - began_s >= USERS_S / 2 or not self._door.socket.poll(0):
                 break
         while self._asked:
@@ -327,19 +317,19 @@ class LiveServer:
             for asked, answer in self._estimates.tend():
                 self._door.answer(asked, answer)
 
-    def _answer(self, asked: Asked) -> Done | Refused | None:
+    def _answer(self, asked: Asked) -> r.Done | r.Refused | None:
         """Return the answer to a request; None: it follows."""
         live = self._live
         self._advance()
-        if isinstance(asked.request, EstimateStart):
+        if isinstance(asked.request, r.EstimateStart):
             return self._estimate(asked, asked.request.job)
-        if isinstance(asked.request, OpenWeb):
+        if isinstance(asked.request, r.OpenWeb):
             return NO_WEB if self.web is None else self.web.open(asked.who)
-        if not isinstance(asked.request, Change):
+        if not isinstance(asked.request, r.Change):
             return self._tell(asked.request)
         examined = live.examine(asked.who, asked.request)
-        if isinstance(examined, Refused | Done):
-            if self._audit is not None and isinstance(examined, Refused) and examined.code == "permission":
+        if isinstance(examined, r.Refused | r.Done):
+            if self._audit is not None and isinstance(examined, r.Refused) and examined.code == "permission":
                 self._audit.refused(f"user {asked.who.name} ({asked.peer})", examined.text)
             return examined
         if examined.submission is not None:
@@ -349,19 +339,19 @@ class LiveServer:
         if self._door is not None and not self._door.takes_changes(
             asked.who, live.commands.jobs_changed(asked.request)
         ):
-            return TOO_MANY_CHANGES
+            return r.TOO_MANY_CHANGES
         # A command is on disk before it has any effect: a crash cannot undo what the user is told.
         try:
             self._accounting.append(command_step(live.now_us, asked.who, asked.request), durable=True)
         except AccountingError as error:
-            return Refused("accounting", f"the manager cannot write to its database at present: {error}")
+            return r.Refused("accounting", f"the manager cannot write to its database at present: {error}")
         answer = live.carry_out(examined)
         self._record_changes()
-        if self._audit is not None and asked.who.operator and not isinstance(asked.request, SubmitJob):
+        if self._audit is not None and asked.who.operator and not isinstance(asked.request, r.SubmitJob):
             self._audit.acted(asked)
         return answer
 
-    def _tell(self, question: Request) -> Done | Refused:
+    def _tell(self, question: r.Request) -> r.Done | r.Refused:
         """Return the answer to a question about the state of this turn."""
         served = bool(self._port.instance)
         return answer_query(
@@ -369,7 +359,7 @@ class LiveServer:
         )
 
     # A policy declines a machine on which a job waits that asks for what it does not honour: one job would end it for all users.
-    def _unhonoured(self, job: m.JobSpec) -> Refused | None:
+    def _unhonoured(self, job: m.JobSpec) -> r.Refused | None:
         """Return why a job would not be placed by the present scheduler's policy; None: it may."""
         asked = (
             ("resources", m.COUNTABLE, job.resources or job.licences),
@@ -378,18 +368,20 @@ class LiveServer:
         for path, word in [(path, word) for path, word, wanted in asked if wanted]:
             ignored = self._port.policy_ignores
             if ignored is None:
-                return Refused("busy", f"no scheduler has said yet whether its policy honours {word}: try again", path)
+                return r.Refused(
+                    "busy", f"no scheduler has said yet whether its policy honours {word}: try again", path
+                )
             if word in ignored:
-                return Refused("value", f"{self._port.policy} does not honour {word}", path)
+                return r.Refused("value", f"{self._port.policy} does not honour {word}", path)
         return None
 
-    def _estimate(self, asked: Asked, job: SubmitJob) -> Refused | None:
+    def _estimate(self, asked: Asked, job: r.SubmitJob) -> r.Refused | None:
         """Ask for the start of a job that is not submitted; None: the answer follows."""
         if self._estimates is None:
             return NO_ESTIMATES
         examined = self._live.examine(asked.who, job._replace(token=""))
-        assert not isinstance(examined, Done)
-        if isinstance(examined, Refused):
+        assert not isinstance(examined, r.Done)
+        if isinstance(examined, r.Refused):
             return examined
         assert examined.submission is not None
         # A copy of the policy would decline the machine, too.

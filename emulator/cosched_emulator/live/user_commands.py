@@ -13,24 +13,7 @@ from cosched_emulator.manager.gate import Gate, holds_after
 from cosched_emulator.manager.managed_job import GONE
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
-from cosched_emulator.users.requests import (
-    MOST_TASKS,
-    MOST_TOKENS,
-    CancelJobs,
-    Done,
-    DrainNodes,
-    HoldJobs,
-    JobChange,
-    NodeChange,
-    Refused,
-    ReleaseJobs,
-    Request,
-    Requester,
-    ResumeNodes,
-    SubmitJob,
-    Target,
-    to_map,
-)
+from cosched_emulator.users import requests as r
 from cosched_emulator.workload.job import Terms, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import MOST_YEARS, MOST_YEARS_US
 from cosched_hwmodel.units import SECOND_US
@@ -110,7 +93,7 @@ class Submission(NamedTuple):
     ``refusal`` says why it can never start here (None: it can), and ``path`` for which field.
     """
 
-    request: SubmitJob
+    request: r.SubmitJob
     job: WorkloadJob
     refusal: str | None
     path: str
@@ -125,7 +108,7 @@ def longest_us(job: WorkloadJob) -> int:
     return max(job.spec.estimate_us, job.spec.limit_us or 0, job.run_us)
 
 
-def submission_of(request: SubmitJob, user: str, now_us: int, gate: Gate, machine: Machine) -> Submission:
+def submission_of(request: r.SubmitJob, user: str, now_us: int, gate: Gate, machine: Machine) -> Submission:
     """Return a submission on this machine: what its user says of the job is true."""
     spec = request.job._replace(submit_us=now_us, user=user)
     if request.all_memory:
@@ -155,7 +138,7 @@ def _share_of_memory_mb(job: JobSpec, machine: Machine) -> int:
     return min([kind.memory_mb for kind in machine.classes if kind.threads >= threads], default=0) // processes
 
 
-def _beyond_bounds(request: SubmitJob) -> Refused | None:
+def _beyond_bounds(request: r.SubmitJob) -> r.Refused | None:
     """Return why a number of a request, or the length of a text, is too large; None: none is."""
     wish = request.job
     for path, value, most in (
@@ -175,16 +158,16 @@ def _beyond_bounds(request: SubmitJob) -> Refused | None:
         ("partitions", len(request.partitions), MOST_PARTITIONS),
         ("priority", abs(wish.priority), LARGEST_PRIORITY),
         ("token", len(request.token.encode()), LONGEST_NAME),
-        ("tasks", len(request.tasks), MOST_TASKS),
+        ("tasks", len(request.tasks), r.MOST_TASKS),
         ("after", len(request.after), MOST_AFTER),
-        ("at_once", request.at_once, MOST_TASKS),
+        ("at_once", request.at_once, r.MOST_TASKS),
     ):
         if value > most:
-            return Refused("value", _too_much(path, value, most), path)
+            return r.Refused("value", _too_much(path, value, most), path)
     return None
 
 
-def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = False) -> Refused | None:
+def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = False) -> r.Refused | None:
     """Return why a submission is refused: a number beyond the limits, or a job that cannot run on the empty machine; None: accepted.
 
     What the job's processes do is not looked at if it is ``replayed``: earlier versions accepted programs that cannot run.
@@ -198,11 +181,11 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
         text = (
             f"expected at most {wish.ppn_max} processes on a node, the largest number, got {wish.ppn_min} as the least"
         )
-        return Refused("value", text, "ppn_min")
+        return r.Refused("value", text, "ppn_min")
     if request.all_memory and wish.processes > 1 and wish.ppn_min != wish.ppn_max:
-        return Refused("value", "all memory of a node: expected a fixed number of processes on a node", "all_memory")
+        return r.Refused("value", "all memory of a node: expected a fixed number of processes on a node", "all_memory")
     if len(set(request.tasks)) != len(request.tasks):
-        return Refused("value", "expected different tasks; one occurs twice", "tasks")
+        return r.Refused("value", "expected different tasks; one occurs twice", "tasks")
     on_a_node = {name: max(amounts) for name, amounts in manager.machine.resources.items()}
     for path, asked, there in (
         ("resources", wish.resources, on_a_node),
@@ -210,15 +193,15 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
     ):
         for name, amount in asked:
             if amount > there.get(name, 0):
-                return Refused("value", f"{amount} of {name} wanted, the most there is: {there.get(name, 0)}", path)
+                return r.Refused("value", f"{amount} of {name} wanted, the most there is: {there.get(name, 0)}", path)
     reason = submission.refusal
     if reason is None and manager.processes is not None and not replayed:
         reason = manager.processes.refusal(submission.job)
-    return None if reason is None else Refused("value", reason, submission.path)
+    return None if reason is None else r.Refused("value", reason, submission.path)
 
 
-def _digest(request: Request) -> bytes:
-    return blake2b(pack(to_map(request)), digest_size=16).digest()
+def _digest(request: r.Request) -> bytes:
+    return blake2b(pack(r.to_map(request)), digest_size=16).digest()
 
 
 def _too_much(path: str, value: int, most: int) -> str:
@@ -248,8 +231,8 @@ LINKS_A_CHANGE: Final = 10
 class Accepted(NamedTuple):
     """A command that can be carried out now; ``submission`` is that of a `SubmitJob`."""
 
-    who: Requester
-    request: Request
+    who: r.Requester
+    request: r.Request
     submission: Submission | None = None
 
 
@@ -292,7 +275,7 @@ class Commands:
         for user, token, digest, first, count in state["tokens"]:
             self._tokens.setdefault(user, OrderedDict())[token] = (bytes.fromhex(digest), first, count)
 
-    def _submitted_before(self, who: Requester, request: SubmitJob) -> Done | Refused | None:
+    def _submitted_before(self, who: r.Requester, request: r.SubmitJob) -> r.Done | r.Refused | None:
         """Return the answer to a submission with a token that the user has used; None if this is the first."""
         tokens = self._tokens.get(who.name)
         found = None if tokens is None else tokens.get(request.token)
@@ -300,38 +283,38 @@ class Commands:
             return None
         digest, first, count = found
         if digest != _digest(request):
-            return Refused("value", "you have used this token for another submission", "token")
-        return Done({"job_ids": list(range(first, first + count)), "repeated": True})
+            return r.Refused("value", "you have used this token for another submission", "token")
+        return r.Done({"job_ids": list(range(first, first + count)), "repeated": True})
 
     def examine(
-        self, now_us: int, who: Requester, request: Request, *, replayed: bool = False
-    ) -> Accepted | Refused | Done:
+        self, now_us: int, who: r.Requester, request: r.Request, *, replayed: bool = False
+    ) -> Accepted | r.Refused | r.Done:
         """Return a command as it can be carried out now, why it cannot, or the answer to a submission that is repeated.
 
         ``replayed``: it was carried out, and is in the journal.
         """
         submission = None
         match request:
-            case SubmitJob():
+            case r.SubmitJob():
                 known = self._submitted_before(who, request)
                 if known is not None:
                     return known
                 submission = submission_of(request, who.name, now_us, self._gate, self._manager.machine)
                 refused = self._refusal_of_submission(submission, who, replayed=replayed)
-            case CancelJobs() | HoldJobs() | ReleaseJobs():
+            case r.CancelJobs() | r.HoldJobs() | r.ReleaseJobs():
                 refused = self._refusal_of_jobs(who, request)
-            case DrainNodes() | ResumeNodes():
+            case r.DrainNodes() | r.ResumeNodes():
                 refused = self._refusal_of_nodes(who, request)
             case _:
-                refused = Refused("request", f"a {type(request).__name__} changes nothing")
+                refused = r.Refused("request", f"a {type(request).__name__} changes nothing")
         return Accepted(who, request, submission) if refused is None else refused
 
-    def jobs_changed(self, request: Request) -> float:
+    def jobs_changed(self, request: r.Request) -> float:
         """Return how many jobs a command changes, or names; ten dependencies count as one."""
         match request:
-            case SubmitJob():
+            case r.SubmitJob():
                 return (len(request.tasks) or 1) * (1 + len(request.after) / LINKS_A_CHANGE)
-            case CancelJobs() | HoldJobs() | ReleaseJobs():
+            case r.CancelJobs() | r.HoldJobs() | r.ReleaseJobs():
                 return max(len(request.jobs), sum([len(self._jobs_meant(each)) for each in set(request.jobs)]))
         return 1.0
 
@@ -339,26 +322,26 @@ class Commands:
         """Carry out a command that `examine` has accepted in this state, and return the answer to the user."""
         who, request, submission = accepted
         match request:
-            case SubmitJob():
+            case r.SubmitJob():
                 assert submission is not None
                 return self._submit(submission)
-            case CancelJobs() | HoldJobs() | ReleaseJobs():
+            case r.CancelJobs() | r.HoldJobs() | r.ReleaseJobs():
                 return self._change_jobs(now_us, who, request)
-            case DrainNodes() | ResumeNodes():
+            case r.DrainNodes() | r.ResumeNodes():
                 return self._change_nodes(now_us, request)
             case _:
                 raise TypeError(f"a {type(request).__name__} is no command")
 
     # What the journal has was accepted once: a limit that has been lowered since then must not refuse it.
-    def _refusal_of_submission(self, submission: Submission, who: Requester, *, replayed: bool) -> Refused | None:
+    def _refusal_of_submission(self, submission: Submission, who: r.Requester, *, replayed: bool) -> r.Refused | None:
         request = submission.request
         refused = refusal_of(submission, self._manager, replayed=replayed)
         if refused is not None:
             return refused
         if request.job.priority > 0 and not who.operator:
-            return Refused("permission", "only operators raise a priority above 0", "priority")
+            return r.Refused("permission", "only operators raise a priority above 0", "priority")
         if request.job.eligible and not who.operator:  # some policies can serve no such job, and end
-            return Refused("permission", "only operators say which nodes a job may have", "eligible")
+            return r.Refused("permission", "only operators say which nodes a job may have", "eligible")
         if not replayed:
             refused = self._refusal_of_share(submission, who)
             if refused is not None:
@@ -370,7 +353,7 @@ class Commands:
             what = f"a task of array {job_id}" if members else f"job {job_id}"
             links += len(tasks) * (len(request.tasks) or 1)
             if links > MOST_LINKS and not replayed:
-                return Refused(
+                return r.Refused(
                     "limit",
                     f"expected at most {MOST_LINKS} dependencies, one for each task and each job that it waits for",
                     "after",
@@ -379,35 +362,35 @@ class Commands:
                 state = None if each in self._manager.jobs else self._ended_state(each)
                 path = f"after[{number}].job_id"
                 if each not in self._manager.jobs and state is None:
-                    return Refused("missing", f"there is no job {each}", path)
+                    return r.Refused("missing", f"there is no job {each}", path)
                 if state is not None and not holds_after(kind, state):
-                    return Refused("value", f"{what} has ended {state}: {kind} can never hold", path)
+                    return r.Refused("value", f"{what} has ended {state}: {kind} can never hold", path)
         return None
 
     # A user may have a part of what the others leave: five who take all they can leave a third of the whole, twelve the reserve.
-    def _refusal_of_share(self, submission: Submission, who: Requester) -> Refused | None:
+    def _refusal_of_share(self, submission: Submission, who: r.Requester) -> r.Refused | None:
         """Return why there is no place for the jobs of a submission, for this user."""
         owners = self._owners
         more = len(submission.request.tasks) or 1
         jobs, span_us = len(self._manager.jobs) + more, owners.span_us + more * longest_us(submission.job)
         reserved = 0 if who.operator else RESERVE
         if jobs > MOST_JOBS * (1 - reserved):
-            return Refused("limit", f"{jobs - more} jobs have not ended; the limit is {MOST_JOBS}")
+            return r.Refused("limit", f"{jobs - more} jobs have not ended; the limit is {MOST_JOBS}")
         if span_us > MOST_YEARS_US * (1 - reserved):
             text = f"with these jobs, those that have not ended take more than {MOST_YEARS} years one after another, the limit"
-            return Refused("limit", text)
+            return r.Refused("limit", text)
         if who.operator:
             return None
         owned = len(owners.jobs_of(who.name)) + more
         most = (MOST_JOBS - (jobs - owned)) // SHARE
         if owned > most:
-            return Refused("limit", f"{owned - more} jobs of yours have not ended; your limit is {most} at present")
+            return r.Refused("limit", f"{owned - more} jobs of yours have not ended; your limit is {most} at present")
         owned_us = owners.span_us_of(who.name) + more * longest_us(submission.job)
         most_us = (MOST_YEARS_US - (span_us - owned_us)) // SHARE
         if owned_us > most_us:
             years = most_us * MOST_YEARS // MOST_YEARS_US
             text = f"with these jobs, yours that have not ended take more than {years} years one after another, your limit at present"
-            return Refused("limit", text)
+            return r.Refused("limit", text)
         return None
 
     def _submit(self, submission: Submission) -> dict[str, Any]:
@@ -441,11 +424,11 @@ class Commands:
         if request.token:
             tokens = self._tokens.setdefault(user, OrderedDict())
             tokens[request.token] = (_digest(request), first, count)
-            if len(tokens) > MOST_TOKENS:
+            if len(tokens) > r.MOST_TOKENS:
                 tokens.popitem(last=False)
         return {"job_ids": list(ids)}
 
-    def _refusal_of_jobs(self, who: Requester, request: JobChange) -> Refused | None:
+    def _refusal_of_jobs(self, who: r.Requester, request: r.JobChange) -> r.Refused | None:
         """Return why none of the jobs can be changed; None if some can (the answer lists the others as unchanged)."""
         first = None
         for number, target in enumerate(dict.fromkeys(request.jobs)):
@@ -455,16 +438,16 @@ class Commands:
             first = first or problem._replace(path=f"jobs[{number}]")
         return first
 
-    def _problem(self, who: Requester, target: Target) -> Refused | None:
+    def _problem(self, who: r.Requester, target: r.Target) -> r.Refused | None:
         """Return why this user may not change a job, or the tasks of an array."""
         ids = self._jobs_meant(target)
         if not ids:
-            return Refused("missing", f"there is no job {target_text(target)} that has not ended")
+            return r.Refused("missing", f"there is no job {target_text(target)} that has not ended")
         if who.operator or self._owners.owner(ids[0]) == who.name:  # all tasks of an array belong to one user
             return None
-        return Refused("permission", f"job {target_text(target)} is not yours")
+        return r.Refused("permission", f"job {target_text(target)} is not yours")
 
-    def _change_jobs(self, now_us: int, who: Requester, request: JobChange) -> dict[str, Any]:
+    def _change_jobs(self, now_us: int, who: r.Requester, request: r.JobChange) -> dict[str, Any]:
         unchanged: list[list[int | str]] = []
         wanted: dict[int, None] = {}
         for target in dict.fromkeys(request.jobs):
@@ -483,7 +466,7 @@ class Commands:
                 unchanged.append([label, why_not])
         return {"changed": changed, "unchanged": unchanged}
 
-    def _change_job(self, now_us: int, who: Requester, job_id: int, request: JobChange) -> str | None:
+    def _change_job(self, now_us: int, who: r.Requester, job_id: int, request: r.JobChange) -> str | None:
         """Cancel, hold or release one job; return the reason if that is impossible."""
         manager = self._manager
         if job_id not in manager.jobs:
@@ -491,7 +474,7 @@ class Commands:
         if job_id in manager.running and manager.running[job_id].state == GONE:
             return "it has ended"
         waits = job_id in self._gate.jobs
-        if isinstance(request, CancelJobs):
+        if isinstance(request, r.CancelJobs):
             if job_id in manager.unseen:
                 job = manager.unseen.pop(job_id)
                 job.reason = f"cancelled by {who.name}"
@@ -502,7 +485,7 @@ class Commands:
                 manager.jobs[job_id].reason = f"cancelled by {who.name}"
                 self._outbox.tell(now_us, JobEnded(job_id, CANCELLED))
             return None
-        hold = isinstance(request, HoldJobs)
+        hold = isinstance(request, r.HoldJobs)
         if waits:
             return self._gate.hold(now_us, job_id, hold=hold)
         if job_id in manager.running:
@@ -514,15 +497,15 @@ class Commands:
         self._outbox.tell(now_us, JobHeld(job_id) if hold else JobReleased(job_id))
         return None
 
-    def _refusal_of_nodes(self, who: Requester, request: NodeChange) -> Refused | None:
+    def _refusal_of_nodes(self, who: r.Requester, request: r.NodeChange) -> r.Refused | None:
         if not who.operator:
-            return Refused("permission", "only operators drain and resume nodes")
+            return r.Refused("permission", "only operators drain and resume nodes")
         nodes = self._manager.machine.nodes
         if request.nodes and min(request.nodes) >= nodes:
-            return Refused("missing", f"there is no node {request.nodes[0]}; the last one is {nodes - 1}", "nodes[0]")
+            return r.Refused("missing", f"there is no node {request.nodes[0]}; the last one is {nodes - 1}", "nodes[0]")
         return None
 
-    def _change_nodes(self, now_us: int, request: NodeChange) -> dict[str, Any]:
+    def _change_nodes(self, now_us: int, request: r.NodeChange) -> dict[str, Any]:
         nodes = self._manager.nodes
         changed, unchanged = [], []
         for node in dict.fromkeys(request.nodes):
@@ -530,7 +513,7 @@ class Commands:
                 unchanged.append([node, "there is no such node"])
                 continue
             drained, broken = node in nodes.drained, node in nodes.broken
-            if isinstance(request, DrainNodes):
+            if isinstance(request, r.DrainNodes):
                 if drained:
                     unchanged.append([node, "it is drained already"])
                     continue
@@ -544,7 +527,7 @@ class Commands:
             self._outbox.tell(now_us, *events)
         return {"changed": changed, "unchanged": unchanged}
 
-    def _jobs_meant(self, target: Target) -> list[int]:
+    def _jobs_meant(self, target: r.Target) -> list[int]:
         """Return the jobs of ``target`` that have not ended."""
         members = self._gate.members.get(target.job_id)
         if members is None:
@@ -554,6 +537,6 @@ class Commands:
         return [members[target.task]] if target.task in members else []
 
 
-def target_text(target: Target) -> str:
+def target_text(target: r.Target) -> str:
     """Return the users' name of a job, or of a task of an array."""
     return str(target.job_id) if target.task is None else f"{target.job_id}_{target.task}"

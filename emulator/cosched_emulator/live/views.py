@@ -21,25 +21,8 @@ from cosched_emulator.manager.managed_job import ABSENT, RUNNING, SUSPENDED, Man
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.offered import HELD, QUEUED, UNSERVED
+from cosched_emulator.users import requests as r
 from cosched_emulator.users.idset import idset
-from cosched_emulator.users.requests import (
-    Done,
-    Fields,
-    ListHistory,
-    ListJobs,
-    ListNodes,
-    ListStarts,
-    Refused,
-    Request,
-    ShowConfig,
-    ShowJobs,
-    ShowOverview,
-    ShowStatus,
-    Target,
-    ended_job,
-    seconds,
-    with_seconds,
-)
 from cosched_emulator.workload.job import TERMS_TOLD
 from cosched_hwmodel.units import MARK, SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import Machine, room_on
@@ -219,61 +202,63 @@ NODE_COLUMNS: Final = (
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
 # Fields of a job that its row in the queue has, most of them in seconds.
 _TOLD_OTHERWISE: Final = frozenset({"id", "submit_us", "processes", "estimate_us", "limit_us", "user", "name"})
-NO_WEB: Final = Refused("missing", "this manager has no web view: serve it with --web HOST:PORT")
-NO_ESTIMATES: Final = Refused("missing", "this manager makes no estimates of starts: serve it with --estimate-starts")
+NO_WEB: Final = r.Refused("missing", "this manager has no web view: serve it with --web HOST:PORT")
+NO_ESTIMATES: Final = r.Refused("missing", "this manager makes no estimates of starts: serve it with --estimate-starts")
 
 
 def answer_query(
     live: LiveManager,
     accounting: Accounting,
     status: Callable[[], dict[str, Any]],
-    request: Request,
+    request: r.Request,
     *,
     served: bool = True,
     estimates: StartEstimates | None = None,
-) -> Done | Refused:
+) -> r.Done | r.Refused:
     """Return the answer to a query.
 
     ``status`` returns the process's own state and that of its scheduler; ``served`` tells whether there is a scheduler.
     """
     view = _View(live, served=served)
     try:
-        if isinstance(request, ListStarts):
+        if isinstance(request, r.ListStarts):
             return NO_ESTIMATES if estimates is None else _starts(view, estimates, request.user)
         return _answer(view, accounting, status, request)
     except AccountingError as error:
-        return Refused("accounting", str(error))
+        return r.Refused("accounting", str(error))
 
 
 def _answer(
-    view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]], request: Request
-) -> Done | Refused:
+    view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]], request: r.Request
+) -> r.Done | r.Refused:
     live = view.live
     now_s = live.now_us / SECOND_US
     match request:
-        case ListJobs(user):
-            return Done({"now_s": now_s, **view.jobs(user)})
-        case ListNodes():
-            return Done({"now_s": now_s, **view.nodes()})
-        case ShowJobs(targets):
+        case r.ListJobs(user):
+            return r.Done({"now_s": now_s, **view.jobs(user)})
+        case r.ListNodes():
+            return r.Done({"now_s": now_s, **view.nodes()})
+        case r.ShowJobs(targets):
             answer = _show_jobs(view, accounting, targets)
-            if isinstance(answer, Done):  # job numbers are valid within one run only
-                return Done({**answer.result, "run": accounting.meta.get("run", "")})
+            if isinstance(answer, r.Done):  # job numbers are valid within one run only
+                return r.Done({**answer.result, "run": accounting.meta.get("run", "")})
             return answer
-        case ListHistory(user, most):
-            return Done({"now_s": now_s, "jobs": [Fields(ended_job(row)) for row in accounting.history(user, most)]})
-        case ShowStatus():
-            return Done(_status(view, accounting, status))
-        case ShowConfig():
+        case r.ListHistory(user, most):
+            return r.Done(
+                {"now_s": now_s, "jobs": [r.Fields(r.ended_job(row)) for row in accounting.history(user, most)]}
+            )
+        case r.ShowStatus():
+            return r.Done(_status(view, accounting, status))
+        case r.ShowConfig():
             config = json.loads(accounting.meta.get("scenario", "{}"))
-            return Done({"now_s": now_s, "run": accounting.meta.get("run", ""), "config": config})
-        case ShowOverview(most):
+            return r.Done({"now_s": now_s, "run": accounting.meta.get("run", ""), "config": config})
+        case r.ShowOverview(most):
             overview = {"status": _status(view, accounting, status), "jobs": view.jobs("", most), "nodes": view.nodes()}
             if view.slots is not None:
                 overview["slots"] = view.slots.matrix()
-            return Done({**overview, "decisions": [[at_us / SECOND_US, text] for at_us, text in live.decisions]})
+            return r.Done({**overview, "decisions": [[at_us / SECOND_US, text] for at_us, text in live.decisions]})
         case _:
-            return Refused("request", f"{type(request).__name__} is no question")
+            return r.Refused("request", f"{type(request).__name__} is no question")
 
 
 class _View:
@@ -369,7 +354,7 @@ class _View:
             spec.submit_us / SECOND_US,
             job.start_us / SECOND_US if runs else None,
             self.elapsed_us(job) / SECOND_US if runs else 0.0,
-            seconds(self.limit_us(job) if runs else spec.limit_us),
+            r.seconds(self.limit_us(job) if runs else spec.limit_us),
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
@@ -409,10 +394,10 @@ class _View:
         runs = spec.id in self.manager.running
         return {
             **dict(zip(self.job_columns, self._row(job), strict=True)),
-            "begin_s": seconds(self.live.gate.begin_us.get(spec.id)),
-            "end_s": seconds(job.end_us),
+            "begin_s": r.seconds(self.live.gate.begin_us.get(spec.id)),
+            "end_s": r.seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / SECOND_US,
-            **with_seconds({name: value for name, value in spec._asdict().items() if name not in _TOLD_OTHERWISE}),
+            **r.with_seconds({name: value for name, value in spec._asdict().items() if name not in _TOLD_OTHERWISE}),
             "requeue": job.job.requeue,
             **({} if self.slots is None else self.slots.details(job)),
             "after": [] if origin is None else [list(each) for each in origin.after],
@@ -424,18 +409,18 @@ class _View:
         }
 
 
-def _starts(view: _View, estimates: StartEstimates, user: str) -> Done:
+def _starts(view: _View, estimates: StartEstimates, user: str) -> r.Done:
     """Return the estimates of pending jobs; what the manager itself knows of one comes before what a copy of the policy says."""
     live = view.live
     jobs = [job for job in view.unfinished_jobs(user) if job.id not in live.manager.running]
     table = estimates.table(jobs)
-    return Done({"now_s": live.now_us / SECOND_US, **table})
+    return r.Done({"now_s": live.now_us / SECOND_US, **table})
 
 
 _SUBMISSION: Final = attrgetter("job.spec.submit_us", "job.spec.id")
 
 
-def _show_jobs(view: _View, accounting: Accounting, targets: Sequence[Target]) -> Done | Refused:
+def _show_jobs(view: _View, accounting: Accounting, targets: Sequence[r.Target]) -> r.Done | r.Refused:
     """Return the details of some jobs; an array stands for its tasks. The answer names unknown jobs."""
     found: dict[int, None] = {}
     missing = []
@@ -455,17 +440,17 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Sequence[Target]) -
         else:
             missing.append(f"{job_id}_{task}")
     if len(found) > _MOST_SHOWN:
-        return Refused("limit", f"at most {_MOST_SHOWN} jobs at a time, not {len(found)}", "jobs")
-    told |= {job_id: Fields(view.details(jobs[job_id])) for job_id in found if job_id in jobs}
+        return r.Refused("limit", f"at most {_MOST_SHOWN} jobs at a time, not {len(found)}", "jobs")
+    told |= {job_id: r.Fields(view.details(jobs[job_id])) for job_id in found if job_id in jobs}
     told |= _ended_jobs(accounting, [job_id for job_id in found if job_id not in told and job_id not in known])
     missing += [str(job_id) for job_id in found if job_id not in told]
     shown = [told[job_id] for job_id in found if job_id in told]
-    return Done({"now_s": view.live.now_us / SECOND_US, "jobs": shown, "missing": missing})
+    return r.Done({"now_s": view.live.now_us / SECOND_US, "jobs": shown, "missing": missing})
 
 
-def _ended_jobs(accounting: Accounting, ids: Sequence[int]) -> dict[int, Fields]:
+def _ended_jobs(accounting: Accounting, ids: Sequence[int]) -> dict[int, r.Fields]:
     """Return the details of these jobs that the accounts have, by id."""
-    return {row["id"]: Fields(ended_job(row)) for row in accounting.jobs(ids)}
+    return {row["id"]: r.Fields(r.ended_job(row)) for row in accounting.jobs(ids)}
 
 
 def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
@@ -486,7 +471,7 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
     for node in range(machine.nodes):
         states[there.state(node, machine, manager.nodes)] += 1
     suspended = sum([job.state == SUSPENDED for job in manager.running.values()])
-    told = with_seconds(status())
+    told = r.with_seconds(status())
     return {
         **{key: value for key, value in told.items() if key not in _TOLD_HERE},
         "now_s": live.now_us / SECOND_US,

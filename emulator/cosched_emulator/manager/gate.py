@@ -13,36 +13,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from cosched_emulator import offered
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import NO_ORIGIN, Manager
 from cosched_emulator.manager.record import Origin
 from cosched_emulator.manager.timeline import GATE
-from cosched_emulator.offered import (
-    AFTER,
-    AFTER_NOT_OK,
-    AFTER_OK,
-    ARRAY_LIMIT,
-    BEGIN_TIME,
-    DEPENDENCY,
-    HELD,
-    RESERVED,
-)
 from cosched_emulator.scenario.limits import Binding, NodeRanges
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.limits import Limited, Usage
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobSpec,
-    JobSubmitted,
-)
+from cosched_plugin.protocol import messages as m
 
 # Versions of entries of the timeline: a job may begin, or its nodes are reserved from now on; it is cancelled if it has not started;
 # a reservation has begun, from when on its nodes are out of service until an instant that the scheduler's plans know.
@@ -91,7 +71,7 @@ class Gate:
         self.members: dict[int, dict[int, int]] = {}  # by array id: jobs that have not ended, by their task
         self.begin_us: dict[int, int] = {}  # by waiting job: its begin time, if that is in the future
         self._manager = manager
-        self._told: list[Event] = []
+        self._told: list[m.Event] = []
         self._named = named
         self.known: set[int] = set()  # waiting jobs that the scheduler knows as held
         self.looks: list[tuple[int, int]] = []  # entries that have come due: (job, what)
@@ -140,19 +120,19 @@ class Gate:
 
     # Must be called with the events of an instant before the scheduler gets them, and after its answer, so that what an end or a
     # start lets in is told with it. What it returns is for jobs as they are after ``events``.
-    def take(self, at_us: int, events: Iterable[Event]) -> list[Event]:
+    def take(self, at_us: int, events: Iterable[m.Event]) -> list[m.Event]:
         """Return the events by which the scheduler is told what has changed since the last call; they must be applied next."""
         self._holds.clear()
         self._requeued.clear()
         for event in events:  # of two that end at once, neither lets the other one in
-            if isinstance(event, JobEnded):
+            if isinstance(event, m.JobEnded):
                 self._leave(event.job_id)
         for event in events:
-            if isinstance(event, JobEnded) and self._outlet is None:
+            if isinstance(event, m.JobEnded) and self._outlet is None:
                 self.handle_end(at_us, event.job_id, event.state)
-            elif isinstance(event, JobHeld | JobReleased):
-                self._holds[event.job_id] = isinstance(event, JobHeld)
-            elif isinstance(event, JobRequeued) and self.binding.rules.reservations:
+            elif isinstance(event, m.JobHeld | m.JobReleased):
+                self._holds[event.job_id] = isinstance(event, m.JobHeld)
+            elif isinstance(event, m.JobRequeued) and self.binding.rules.reservations:
                 self._requeued.add(event.job_id)
                 self.looks.append((event.job_id, BEGIN))
         if self.starts:
@@ -168,7 +148,7 @@ class Gate:
         """Note that an entry of the timeline has come due, or that a job enters: that follows with `take`, after the ends."""
         self.looks.append((ident, what))
 
-    def _emit(self, at_us: int, *events: Event) -> None:
+    def _emit(self, at_us: int, *events: m.Event) -> None:
         if self._outlet is None:
             self._told += events
         else:
@@ -179,7 +159,9 @@ class Gate:
             if ident in self._manager.jobs:
                 self.enter(at_us, self._manager.jobs[ident])
         elif what == RESERVE:
-            for _, _, job_id in sorted([_place(each.job) for each in self.jobs.values() if each.reason == RESERVED]):
+            for _, _, job_id in sorted(
+                [_place(each.job) for each in self.jobs.values() if each.reason == offered.RESERVED]
+            ):
                 self._go_on(at_us, job_id)
             for job_id in sorted(self._whole):
                 self._confine(at_us, job_id)
@@ -201,7 +183,7 @@ class Gate:
             self._keep_back(at_us, job)
         elif left != spec:
             self._whole[job_id] = whole.eligible
-            self._emit(at_us, JobModified(left))
+            self._emit(at_us, m.JobModified(left))
         if left == whole:
             self._whole.pop(job_id, None)
 
@@ -216,8 +198,8 @@ class Gate:
         if self._holds.get(job.id, job.held):
             self._held.add(job.id)
         else:
-            self._emit(at_us, JobHeld(job.id))
-        self._wait(at_us, job.id, RESERVED)
+            self._emit(at_us, m.JobHeld(job.id))
+        self._wait(at_us, job.id, offered.RESERVED)
         self._give_back(at_us, job.id)
 
     def _schedule_freed(self, after_us: int) -> None:
@@ -225,7 +207,7 @@ class Gate:
             if each.begin_us > after_us:
                 self._manager.timeline.schedule(each.begin_us, GATE, _NO_JOB, RESERVE)
 
-    def _schedule_change(self, at_us: int, spec: JobSpec) -> None:
+    def _schedule_change(self, at_us: int, spec: m.JobSpec) -> None:
         change_us = self.binding.next_change_us(spec, at_us) if self.binding.rules.reservations else None
         if change_us is not None:
             self._schedule(change_us, spec.id, BEGIN)
@@ -252,7 +234,7 @@ class Gate:
         for kind, other in sorted(set(terms.after)):
             state = self._states.get(other)
             if state is None and other in self._manager.jobs:
-                if kind != AFTER or other not in self._manager.running:
+                if kind != offered.AFTER or other not in self._manager.running:
                     self._wait_for(job_id, kind, other)
             elif state is not None and not holds_after(kind, state):
                 self.cancel(at_us, job_id, self._never(other, state))
@@ -266,7 +248,7 @@ class Gate:
     def _wait_for(self, job_id: int, kind: str, other: int) -> None:
         self._after.setdefault(job_id, set()).add((kind, other))
         self._before.setdefault(other, {})[job_id] = None
-        if kind == AFTER:
+        if kind == offered.AFTER:
             self.starts.add(other)
 
     def hold(self, at_us: int, job_id: int, *, hold: bool) -> str | None:
@@ -283,7 +265,7 @@ class Gate:
         job = self.jobs.pop(job_id).job
         self._lines.pop(job_id, None)
         job.reason = reason
-        self._manager.finish(job, at_us, CANCELLED)
+        self._manager.finish(job, at_us, m.CANCELLED)
 
     # Called by the manager for every job that ends, in whatever way, and before by whoever knows that it ends at this instant: so the
     # jobs that it lets in are told together with its end. The second call has no effect.
@@ -351,7 +333,7 @@ class Gate:
     def _handle_start(self, at_us: int, started: int) -> None:
         self.starts.discard(started)
         for job_id in list(self._before.get(started, ())):
-            self._satisfy(at_us, job_id, {(AFTER, started)})
+            self._satisfy(at_us, job_id, {(offered.AFTER, started)})
 
     def _satisfy(self, at_us: int, job_id: int, held: Iterable[tuple[str, int]]) -> None:
         """Let a job wait for these dependencies no longer."""
@@ -377,15 +359,15 @@ class Gate:
         if job.end_us is not None:
             return  # it has ended together with the one that lets it in
         if job_id in self._after or job_id in self.begin_us:
-            self._wait(at_us, job_id, DEPENDENCY if job_id in self._after else BEGIN_TIME)
+            self._wait(at_us, job_id, offered.DEPENDENCY if job_id in self._after else offered.BEGIN_TIME)
             return
         whole, left = self._nodes_of(at_us, job)
         if left is None:
-            self._wait(at_us, job_id, RESERVED)
+            self._wait(at_us, job_id, offered.RESERVED)
             return
         groups, amounts = self._groups_of(job)
         if held and (groups or job_id in self.known):
-            self._wait(at_us, job_id, HELD)
+            self._wait(at_us, job_id, offered.HELD)
             return
         for number, group in enumerate(groups):
             lacks = group.lacks(amounts, group.most)
@@ -394,8 +376,8 @@ class Gate:
                 self._wait(at_us, job_id, self._reason(job, number, lacks))
                 return
         self._lines.pop(job_id, None)
-        if groups and job_id in self._tasks and self.jobs[job_id].reason != ARRAY_LIMIT:
-            self._wait(at_us, job_id, ARRAY_LIMIT)  # journals have this reason also of tasks that go on at once
+        if groups and job_id in self._tasks and self.jobs[job_id].reason != offered.ARRAY_LIMIT:
+            self._wait(at_us, job_id, offered.ARRAY_LIMIT)  # journals have this reason also of tasks that go on at once
         if groups:
             self._inside[job_id] = (groups, amounts)
             for group in groups:
@@ -404,7 +386,7 @@ class Gate:
         del self.jobs[job_id]
         self._tell(at_us, job, whole, left, held=held)
 
-    def _nodes_of(self, at_us: int, job: ManagedJob) -> tuple[JobSpec, JobSpec | None]:
+    def _nodes_of(self, at_us: int, job: ManagedJob) -> tuple[m.JobSpec, m.JobSpec | None]:
         """Return a job with all its nodes, and with those that reservations leave it now; None: they leave it no place."""
         spec = job.job.spec
         if not self.binding.rules.reservations:
@@ -412,7 +394,7 @@ class Gate:
         whole = spec._replace(eligible=self._whole.get(job.id, spec.eligible))
         return whole, self.binding.left_of(whole, at_us)
 
-    def _tell(self, at_us: int, job: ManagedJob, whole: JobSpec, left: JobSpec, *, held: bool) -> None:
+    def _tell(self, at_us: int, job: ManagedJob, whole: m.JobSpec, left: m.JobSpec, *, held: bool) -> None:
         """Tell the scheduler of a job, which has the nodes that are ``left`` of the ``whole``."""
         if left != whole:
             self._whole[job.id] = whole.eligible
@@ -420,12 +402,12 @@ class Gate:
             self._whole.pop(job.id, None)
         if job.id in self.known:
             self.known.discard(job.id)
-            changed = [] if left == job.job.spec else [JobModified(left)]
-            self._emit(at_us, *changed, JobReleased(job.id))
+            changed = [] if left == job.job.spec else [m.JobModified(left)]
+            self._emit(at_us, *changed, m.JobReleased(job.id))
         else:
             if left is not job.job.spec:
                 job.job = job.job._replace(spec=left)
-            self._emit(at_us, JobSubmitted(left), *([JobHeld(job.id)] if held else []))
+            self._emit(at_us, m.JobSubmitted(left), *([m.JobHeld(job.id)] if held else []))
         self._schedule_change(at_us, whole)
 
     def _queue(self, job: ManagedJob, number: int, group: _Group, amounts: Limited) -> None:
@@ -482,11 +464,11 @@ class Gate:
     def _reason(self, job: ManagedJob, number: int, lacks: int) -> str:
         """Return why a job waits for the group with this number among its own, which ``lacks`` one of the amounts."""
         keys = self.binding.groups(job.job)
-        return ARRAY_LIMIT if number >= len(keys) else self.binding.rules.limits[keys[number][0]].reason(lacks)
+        return offered.ARRAY_LIMIT if number >= len(keys) else self.binding.rules.limits[keys[number][0]].reason(lacks)
 
     def _wait(self, at_us: int, job_id: int, reason: str) -> None:
         job = self.jobs[job_id].job
-        reason = HELD if job_id in self._held else reason
+        reason = offered.HELD if job_id in self._held else reason
         self.jobs[job_id] = Waiting(job, reason)
         self._manager.diary.note_state(at_us, job, reason)
 
@@ -520,7 +502,7 @@ class Gate:
             self.jobs[job_id] = Waiting(jobs[job_id], reason)
         for job_id, waits_for in state["after"]:
             self._after[job_id] = {(kind, other) for kind, other in waits_for}
-            self.starts.update([other for kind, other in waits_for if kind == AFTER])
+            self.starts.update([other for kind, other in waits_for if kind == offered.AFTER])
         for job_id, waiting in state["before"]:
             self._before[job_id] = dict.fromkeys(waiting)
         self._held |= set(state["held"])
@@ -551,7 +533,7 @@ class Gate:
                     self._inside[job_id] = (groups, amounts)
                 for group in groups:
                     group.count(amounts, 1)
-            elif job_id in lines or self.jobs[job_id].reason == ARRAY_LIMIT:
+            elif job_id in lines or self.jobs[job_id].reason == offered.ARRAY_LIMIT:
                 number = lines.get(job_id, len(groups) - 1)
                 self._queue(job, number, groups[number], amounts)
 
@@ -589,4 +571,4 @@ def _ranges(plain: Iterable[Sequence[int]]) -> NodeRanges:
 
 def holds_after(kind: str, state: str) -> bool:
     """Return whether a dependency holds once its job has ended so; where not, it never will."""
-    return {AFTER_OK: state == COMPLETED, AFTER_NOT_OK: state != COMPLETED}.get(kind, True)
+    return {offered.AFTER_OK: state == m.COMPLETED, offered.AFTER_NOT_OK: state != m.COMPLETED}.get(kind, True)

@@ -24,19 +24,9 @@ from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.manager.timeline import END, GATE, MEASURE, WAKE, Entry, Timeline
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
+from cosched_plugin.common import threads
 from cosched_plugin.common.allocation import Machine, ResumeCosts, ThreadPool
 from cosched_plugin.common.slots import SlotPools
-from cosched_plugin.common.threads import (
-    Layers,
-    common,
-    each_node,
-    is_empty,
-    minus,
-    none_of,
-    on_nodes,
-    share_nodes,
-    union,
-)
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.messages import started_by
 
@@ -50,24 +40,24 @@ def check_holdings(
 
     ``pending`` are the ids of the pending jobs.
     """
-    taken_in = {0: none_of(machine.exists)}
+    taken_in = {0: threads.none_of(machine.exists)}
     memory_mb, swap_mb = list(machine.memory_mb), list(machine.swap_mb)
     for job_id, job in running.items():
         if job.state not in (RUNNING, SUSPENDED, *ABSENT) or job_id in pending:
             raise InvariantError(f"job {job_id} is {job.state} among the running jobs")
         if (job.suspended_us is not None) != (job.state == SUSPENDED) or (job.on_disk and job.state != SUSPENDED):
             raise InvariantError(f"job {job_id} is {job.state}, and was suspended at {job.suspended_us}")
-        for node, processes in each_node(job.runs):
+        for node, processes in threads.each_node(job.runs):
             (swap_mb if job.on_disk else memory_mb)[node] -= processes * job.job.spec.memory_mb
         if job.on_disk:
             continue
-        taken = taken_in.get(job.slot, none_of(machine.exists))
-        if not is_empty(common(taken, job.layers)):
+        taken = taken_in.get(job.slot, threads.none_of(machine.exists))
+        if not threads.is_empty(threads.common(taken, job.layers)):
             raise InvariantError(f"job {job_id} shares a hardware thread")
-        taken_in[job.slot] = union(taken, job.layers)
+        taken_in[job.slot] = threads.union(taken, job.layers)
     pool = slots.base
     for slot, taken in taken_in.items():
-        free = on_nodes(minus(machine.exists, taken), pool.up)
+        free = threads.on_nodes(threads.minus(machine.exists, taken), pool.up)
         if free != slots.free(slot):
             raise InvariantError(f"free threads differ in slot {slot} from what running jobs leave")
     if memory_mb != pool.free_memory_mb or min(memory_mb) < 0:
@@ -197,7 +187,7 @@ class Manager(TakesActions):
         job = self.jobs.get(job_id)
         if job is None or job.state != RUNNING or job.disturbances != disturbances:
             return None
-        if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
+        if any(other in self.running and threads.share_nodes(job.layers, self.running[other].layers) for other in gone):
             return None
         return self._progress.measure(job_id)
 
@@ -351,9 +341,9 @@ class Manager(TakesActions):
         self.pending[job.id] = job
         self.diary.note_state(self.now_us, job, why)
 
-    def _layers_by_slot(self) -> dict[int, list[Layers]]:
+    def _layers_by_slot(self) -> dict[int, list[threads.Layers]]:
         """Return the threads of each job on its nodes, by slot."""
-        found: dict[int, list[Layers]] = {}
+        found: dict[int, list[threads.Layers]] = {}
         for job in self.running.values():
             if not job.on_disk:
                 found.setdefault(job.slot, []).append(job.layers)

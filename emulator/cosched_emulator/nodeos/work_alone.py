@@ -6,43 +6,30 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
-from cosched_emulator.nodeos.programs import (
-    Barrier,
-    ByRank,
-    Collective,
-    CollectiveBegins,
-    CollectiveEnds,
-    Compute,
-    Operation,
-    Program,
-    Receive,
-    Send,
-    Wait,
-    WriteFiles,
-)
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.settings import NodeSettings
 
 
-def length_us(operation: Operation, processes: int, settings: NodeSettings) -> int:
+def length_us(operation: programs.Operation, processes: int, settings: NodeSettings) -> int:
     """Return how long an operation takes in a job that runs alone, without jitter.
 
     Files count with those that all processes write meanwhile. A message counts where it is received.
     """
     match operation:
-        case Compute(us=us) | Wait(us=us):
+        case programs.Compute(us=us) | programs.Wait(us=us):
             return us
-        case WriteFiles(files=files, shared=shared):
+        case programs.WriteFiles(files=files, shared=shared):
             return files * (settings.io_cpu_us + settings.io_service_us * (processes if shared else 1))
-        case Barrier():
+        case programs.Barrier():
             return settings.barrier_us
-        case Collective(size_bytes=size_bytes):
+        case programs.Collective(size_bytes=size_bytes):
             step_us = -(-size_bytes // settings.network_mb_s)
             return settings.barrier_us + (processes - 1).bit_length() * step_us
-        case Send():
+        case programs.Send():
             return settings.message_cpu_us
-        case Receive():
+        case programs.Receive():
             return settings.latency_us + settings.receive_cpu_us
-        case CollectiveBegins() | CollectiveEnds():
+        case programs.CollectiveBegins() | programs.CollectiveEnds():
             return 0
 
 
@@ -54,9 +41,9 @@ class IterationNeed:
 
     __slots__ = ("cpu_us", "io_us", "length_us")
 
-    def __init__(self, body: Sequence[Operation], processes: int, settings: NodeSettings) -> None:
-        files = sum(operation.files for operation in body if isinstance(operation, WriteFiles))
-        bursts_us = sum(operation.us for operation in body if isinstance(operation, Compute))
+    def __init__(self, body: Sequence[programs.Operation], processes: int, settings: NodeSettings) -> None:
+        files = sum(operation.files for operation in body if isinstance(operation, programs.WriteFiles))
+        bursts_us = sum(operation.us for operation in body if isinstance(operation, programs.Compute))
         self.io_us = files * settings.io_cpu_us
         self.cpu_us = bursts_us + self.io_us
         self.length_us = sum(length_us(operation, processes, settings) for operation in body)
@@ -65,7 +52,7 @@ class IterationNeed:
 class Course:
     """How far one process has come in its program, weighted by the time that the parts take alone."""
 
-    def __init__(self, program: Program, rank: int, processes: int, settings: NodeSettings) -> None:
+    def __init__(self, program: programs.Program, rank: int, processes: int, settings: NodeSettings) -> None:
         bodies = [loop.body_of(rank) for loop in program.loops]
         self._ends_us = [  # of the operations of one iteration, by loop
             list(accumulate(length_us(operation, processes, settings) for operation in body)) for body in bodies
@@ -86,8 +73,8 @@ class Course:
         return done_us / max(1, self._begins_us[-1])
 
 
-def courses_of(program: Program, processes: int, settings: NodeSettings) -> list[Course]:
+def courses_of(program: programs.Program, processes: int, settings: NodeSettings) -> list[Course]:
     """Return the course of each process of a job; the same one for all if they are alike."""
-    if any(isinstance(loop.body, ByRank) for loop in program.loops):
+    if any(isinstance(loop.body, programs.ByRank) for loop in program.loops):
         return [Course(program, rank, processes, settings) for rank in range(processes)]
     return [Course(program, 0, processes, settings)] * processes

@@ -22,22 +22,13 @@ from cosched_emulator.page.over_time import Sample, distribution_figure, power_f
 from cosched_emulator.page.run_tables import MOST_ROWS, harm_blocks, interval_blocks, sharing_table, user_block
 from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
 from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders, flat_settings, harms_of, verdict_of
+from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.figures.classes import (
     PAPER_RULES,
     class_figures_of_columns,
     class_tables,
     fact_figures,
     fact_tables,
-)
-from cosched_emulator.results.figures.comparison import (
-    NOTHING,
-    PolicyRuns,
-    TimeUnit,
-    compare,
-    compare_seeds,
-    in_unit,
-    job_time_unit,
-    rows_of,
 )
 from cosched_emulator.results.figures.metrics import FloatArray, population, quantity
 from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
@@ -97,7 +88,7 @@ def run_page(
     Raises InputError for what is no run folder, or damaged.
     """
     compared = compare_folders(folders, names, "finished", common=False)
-    unit = job_time_unit(compared.summaries)
+    unit = comparison.job_time_unit(compared.summaries)
     columns: list[Column] = []
     for column in compared.columns:
         its = [folders[run] for run in column.runs]
@@ -138,7 +129,7 @@ def _is_note(block: Block) -> bool:
     return isinstance(block, Paragraph) and block.quiet
 
 
-def _summary(compared: ComparedRuns, columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:
+def _summary(compared: ComparedRuns, columns: Sequence[Column], unit: comparison.TimeUnit) -> Iterator[Block]:
     several = len(columns) < sum(len(each.runs) for each in columns)
     over = "; with 95 % intervals over seeds" if several else ""
     yield figure_table(f"Figures of jobs that completed, and of the machine{over}", compared.headings, compared.rows)
@@ -187,10 +178,10 @@ def _values(run: StoredRun, key: str, floor: float | None) -> FloatArray:
     return found if floor is None else np.maximum(found, floor)
 
 
-def _classes(columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:
+def _classes(columns: Sequence[Column], unit: comparison.TimeUnit) -> Iterator[Block]:
     """Yield a table of each kind of figures; over several seeds they are means with intervals."""
     policies = [
-        PolicyRuns(
+        comparison.PolicyRuns(
             each.heading,
             each.seeds,
             [class_figures_of_columns(run.jobs, run.stays, run.machine, PAPER_RULES).as_dict() for run in each.runs],
@@ -198,13 +189,15 @@ def _classes(columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:
         for each in columns
     ]
     for heading, figures in class_tables(PAPER_RULES).items():
-        rows = rows_of(compare_seeds(policies, figures=in_unit(figures, unit), paired=False), "")
+        rows = comparison.rows_of(
+            comparison.compare_seeds(policies, figures=comparison.in_unit(figures, unit), paired=False), ""
+        )
         yield figure_table(heading, [each.heading for each in columns], rows)
     for fact in ("partition", "qos", "account"):
         yield from _classes_by(fact, columns, unit)
 
 
-def _classes_by(fact: str, columns: Sequence[Column], unit: TimeUnit) -> Iterator[Block]:
+def _classes_by(fact: str, columns: Sequence[Column], unit: comparison.TimeUnit) -> Iterator[Block]:
     """Yield the figures of the jobs with each value of a fact, those of most jobs; nothing where no job has the fact."""
     found = [fact_figures(each.shown.jobs, each.owners.facts[fact]) for each in columns]
     jobs = Counter[str]()
@@ -215,12 +208,15 @@ def _classes_by(fact: str, columns: Sequence[Column], unit: TimeUnit) -> Iterato
     values = sorted([value for value, _ in jobs.most_common(MOST_ROWS)])
     told = [{value: each._asdict() for value, each in figures.items()} for figures in found]
     for heading, rows in fact_tables(fact, [*values, "all"]).items():
-        shown = compare(told, figures=in_unit(rows, unit), mark_best=False)
+        shown = comparison.compare(told, figures=comparison.in_unit(rows, unit), mark_best=False)
         yield figure_table(heading, [each.shown_name for each in columns], shown)
 
 
 def _losers(
-    compared: ComparedRuns, columns: Sequence[Column], harms: Sequence[dict[int | None, Harm]], unit: TimeUnit
+    compared: ComparedRuns,
+    columns: Sequence[Column],
+    harms: Sequence[dict[int | None, Harm]],
+    unit: comparison.TimeUnit,
 ) -> Iterator[Block]:
     """Yield who is later than in the first column, and who was slowed down by neighbours."""
     base = columns[0]
@@ -259,8 +255,8 @@ def _conditions(columns: Sequence[Column]) -> Iterator[Block]:
         for run in told
     ]
     names = dict.fromkeys(name for each in settings for name in each)
-    rows = [(name, *(each.get(name, NOTHING) for each in settings)) for name in names]
-    rows = [row for row in rows if set(row[1:]) - {"null", "[]", NOTHING}]
+    rows = [(name, *(each.get(name, comparison.NOTHING) for each in settings)) for name in names]
+    rows = [row for row in rows if set(row[1:]) - {"null", "[]", comparison.NOTHING}]
     for each, run in zip(columns, told, strict=True):
         origin = run["workload"].get("origin") if isinstance(run["workload"], dict) else None
         yield Paragraph(

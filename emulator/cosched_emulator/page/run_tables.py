@@ -9,17 +9,7 @@ import numpy as np
 
 from cosched_emulator.page.document import Block, Paragraph, Table
 from cosched_emulator.results.ended_jobs import BoolArray
-from cosched_emulator.results.figures.comparison import (
-    NOTHING,
-    UNKNOWN_SEED,
-    Figure,
-    TimeUnit,
-    energy_unit,
-    in_unit,
-    interval_texts,
-    most_of,
-    number_texts,
-)
+from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.figures.metrics import population, quantity
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
 from cosched_emulator.results.harm import Harm, harm_figures, outcomes
@@ -33,10 +23,10 @@ MOST_ROWS: Final = 25  # of tables of users and of jobs
 MOST_JOBS: Final = 50_000  # of a run, for intervals of percentiles
 _WITHIN: Final = ("wait_s_mean", "wait_s_p95", "response_s_mean", "response_s_p95")
 _OF_HARM: Final = (  # fields of `HarmFigures`
-    Figure("later", ("h1",), "share"),
-    Figure("lost", ("lost_s",), "seconds"),
-    Figure("gained", ("gained_s",), "seconds"),
-    Figure("lost, of all response time", ("lost_share",), "share"),
+    comparison.Figure("later", ("h1",), "share"),
+    comparison.Figure("lost", ("lost_s",), "seconds"),
+    comparison.Figure("gained", ("gained_s",), "seconds"),
+    comparison.Figure("lost, of all response time", ("lost_share",), "share"),
 )
 
 
@@ -45,7 +35,7 @@ def table_of(caption: str, cells: Cells, *, closed: bool = False) -> Table:
     return Table(caption, cells[0], cells[1:], closed=closed)
 
 
-def interval_blocks(runs: Sequence[tuple[str, StoredRun]], times: TimeUnit) -> Iterator[Block]:
+def interval_blocks(runs: Sequence[tuple[str, StoredRun]], times: comparison.TimeUnit) -> Iterator[Block]:
     """Yield waits and responses of named runs, each with its interval within that run."""
     lacking = False
     found = [outcomes(run.jobs, run.machine, run.selection) for _, run in runs]
@@ -54,9 +44,9 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]], times: TimeUnit) -> I
     for name in _WITHIN:
         if many and not name.endswith("_mean"):
             continue
-        (figure,) = in_unit([KNOWN.get(name, Figure(name, (name,), "seconds"))], times)
+        (figure,) = comparison.in_unit([KNOWN.get(name, comparison.Figure(name, (name,), "seconds"))], times)
         intervals = [within_run(jobs, name) for jobs in found]
-        unit, texts = interval_texts(figure, intervals, intervals)
+        unit, texts = comparison.interval_texts(figure, intervals, intervals)
         rows.append((figure.label, unit, *texts))
         lacking = lacking or not all(each is not None and each.exists for each in intervals)
     caption = "95 % intervals within a run, by blocks of successive jobs: for this workload alone"
@@ -73,7 +63,7 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]], times: TimeUnit) -> I
 # ---------------------------------------------------------------- users
 
 
-def user_block(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit) -> Block:
+def user_block(name: str, run: StoredRun, owners: JobOwners, times: comparison.TimeUnit) -> Block:
     """Return the figures of the users with most work, by thread-hours; the others are one row."""
     jobs = run.jobs
     if [*owners.user.distinct] in ([], [""]):
@@ -88,7 +78,7 @@ def user_block(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit) ->
     others = order[MOST_ROWS:]
     if others.size:
         groups.append((f"{others.size:,} others", ran & np.isin(user, others)))
-    size, unit = energy_unit(float(np.nansum(owners.energy_j[ran])) or 1.0)
+    size, unit = comparison.energy_unit(float(np.nansum(owners.energy_j[ran])) or 1.0)
     columns: dict[str, list[float | None]] = {
         "jobs": [int(np.count_nonzero(rows)) for _, rows in groups],
         "thread-hours": [float(hours[rows].sum()) for _, rows in groups],
@@ -101,7 +91,7 @@ def user_block(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit) ->
         columns[f"energy {unit}"] = [float(np.nansum(owners.energy_j[rows])) / size for _, rows in groups]
     texts = [
         [f"{value:,.0f}" for value in columns.pop("jobs") if value is not None],
-        *map(number_texts, columns.values()),
+        *map(comparison.number_texts, columns.values()),
     ]
     rows = list(zip([group for group, _ in groups], *texts, strict=True))
     return Table(f"{name}: completed jobs by user", ("user", "jobs", *columns), rows)
@@ -126,7 +116,7 @@ def harm_blocks(
     harms: Mapping[int | None, Harm],
     first_run: StoredRun,
     owners: JobOwners,
-    times: TimeUnit,
+    times: comparison.TimeUnit,
 ) -> Iterator[Block]:
     """Yield who responds later than in the baseline, by seed, by class and by user, and the jobs that lose most.
 
@@ -156,18 +146,20 @@ def _over_seeds(caption: str, harms: Mapping[int | None, Harm]) -> Table:
     groups = dict.fromkeys(("all", *(group for harm in harms.values() for group in harm.by_class)))
     figures = {
         group: {
-            UNKNOWN_SEED if seed is None else seed: harm.figures if group == "all" else harm.by_class[group]
+            comparison.UNKNOWN_SEED if seed is None else seed: harm.figures if group == "all" else harm.by_class[group]
             for seed, harm in harms.items()
             if group == "all" or group in harm.by_class
         }
         for group in groups
     }
     counts = [[each.jobs for each in its.values()] for its in figures.values()]
-    headings, columns = ["", "jobs"], [number_texts([sum(each) / len(each) for each in counts])]
+    headings, columns = ["", "jobs"], [comparison.number_texts([sum(each) / len(each) for each in counts])]
     for figure in _OF_HARM:
         values = [{seed: getattr(each, figure.path[0]) for seed, each in its.items()} for its in figures.values()]
         known = [{seed: value for seed, value in its.items() if value is not None} for its in values]
-        unit, texts = interval_texts(figure, [amount_of(its, most=most_of(figure.path[0])) for its in known])
+        unit, texts = comparison.interval_texts(
+            figure, [amount_of(its, most=comparison.most_of(figure.path[0])) for its in known]
+        )
         headings.append(f"{figure.label} {unit}".rstrip())
         columns.append(texts)
     return Table(caption, headings, list(zip(groups, *columns, strict=True)))
@@ -183,7 +175,7 @@ def _harm_by_user(caption: str, harm: Harm, owners: JobOwners, run: StoredRun) -
         yield table_of(heading, group_table(dict(losing), harm.baselines))
 
 
-def _largest_losses(against: str, harms: Mapping[int | None, Harm], times: TimeUnit) -> Iterator[Table]:
+def _largest_losses(against: str, harms: Mapping[int | None, Harm], times: comparison.TimeUnit) -> Iterator[Table]:
     found = [(seed, loser) for seed, harm in harms.items() for loser in harm.losers(MOST_ROWS)]
     found = sorted(found, key=lambda item: -item[1].lost_s)[:MOST_ROWS]
     if found:
@@ -197,7 +189,7 @@ def _largest_losses(against: str, harms: Mapping[int | None, Harm], times: TimeU
         yield table_of(caption, [heading, *rows], closed=True)
 
 
-def sharing_table(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit) -> Block:
+def sharing_table(name: str, run: StoredRun, owners: JobOwners, times: comparison.TimeUnit) -> Block:
     """Return the jobs that neighbours cost most time, by what they took longer than alone."""
     jobs = run.jobs
     rows = np.flatnonzero(population(jobs, "finished", run.selection) & (jobs.work_us > 0))
@@ -208,10 +200,10 @@ def sharing_table(name: str, run: StoredRun, owners: JobOwners, times: TimeUnit)
         return Paragraph(f"{name}: no job took longer than alone on its nodes.", quiet=True)
     size, unit = times
     alone, longer = (
-        number_texts([time_us / SECOND_US / size for time_us in column[worst].tolist()])
+        comparison.number_texts([time_us / SECOND_US / size for time_us in column[worst].tolist()])
         for column in (jobs.work_us, jobs.wall_us - jobs.work_us)
     )
-    unknown = NOTHING if any(owners.user[row] for row in worst.tolist()) else ""
+    unknown = comparison.NOTHING if any(owners.user[row] for row in worst.tolist()) else ""
     cells = [
         (
             str(jobs.id[row]),

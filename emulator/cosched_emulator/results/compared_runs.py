@@ -17,37 +17,12 @@ from cosched_emulator.errors import ConfigurationError, os_errors
 from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.figures import plot as pictures
-from cosched_emulator.results.figures.comparison import (
-    COMMON,
-    UNKNOWN_SEED,
-    Figure,
-    PolicyRuns,
-    SeedRow,
-    compare_seeds,
-    job_time_unit,
-    rows_as_json,
-    rows_of,
-    usual_figures,
-    value_of,
-)
 from cosched_emulator.results.figures.metrics import Summary, population, population_figures
 from cosched_emulator.results.figures.plot import COMPARED
 from cosched_emulator.results.figures.replay_figures import replay_lines
+from cosched_emulator.results.files import run_folder
 from cosched_emulator.results.files.job_rows import JOB_COLUMNS
 from cosched_emulator.results.files.run_files import JOBS
-from cosched_emulator.results.files.run_folder import (
-    PROFILES,
-    RUN,
-    USAGE,
-    WORKLOAD,
-    configuration_of,
-    may_share_nodes,
-    part_name,
-    policy_settings,
-    read_json,
-    read_summary,
-    sharing_note,
-)
 from cosched_emulator.results.files.run_reader import csv_rows, read_machine, read_run
 from cosched_emulator.results.harm import Harm, Outcomes, measure_harm, outcomes
 from cosched_emulator.results.record_columns import int_array
@@ -64,15 +39,15 @@ def workload_key(folder: Path) -> str:
 
     The name of the source does not count. A missing file counts as empty. Raises InputError for a file that cannot be read.
     """
-    config = configuration_of(folder)
+    config = run_folder.configuration_of(folder)
     section = config.get("workload", {})
     demand = {key: section.get(key) for key in _DEMAND} if isinstance(section, dict) and section.get("mix") else {}
     if demand:
         demand["seed"] = config.get("seed")
     digest = hashlib.sha256(json.dumps(demand, sort_keys=True).encode())
-    for name in (WORKLOAD, USAGE, PROFILES):
+    for name in (run_folder.WORKLOAD, run_folder.USAGE, run_folder.PROFILES):
         file = folder / name
-        if name == PROFILES and not file.exists():
+        if name == run_folder.PROFILES and not file.exists():
             continue  # keys of runs without profiles are those of earlier versions
         digest.update(name.encode() + b"\0")
         with os_errors(file):
@@ -80,7 +55,7 @@ def workload_key(folder: Path) -> str:
                 with open(file, "rb") as lines:
                     for line in lines:
                         if not line.startswith(b";"):  # the source of the jobs
-                            digest.update(_without_outcome(line) if name == WORKLOAD else line)
+                            digest.update(_without_outcome(line) if name == run_folder.WORKLOAD else line)
     return digest.hexdigest()
 
 
@@ -119,7 +94,7 @@ class _Described:
 
     @property
     def policy(self) -> str:
-        return str(policy_settings(self.config).get("name"))
+        return str(run_folder.policy_settings(self.config).get("name"))
 
 
 def seed_columns(folders: Sequence[Path], names: Sequence[str]) -> list[SeedColumn]:
@@ -150,9 +125,9 @@ def seed_columns(folders: Sequence[Path], names: Sequence[str]) -> list[SeedColu
 
 
 def _described(folder: Path) -> _Described:
-    told = read_json(folder, RUN, ("config",))
+    told = run_folder.read_json(folder, run_folder.RUN, ("config",))
     config = told["config"] if isinstance(told["config"], dict) else {}
-    seed = config.get("seed") if policy_settings(config) else None
+    seed = config.get("seed") if run_folder.policy_settings(config) else None
     others = {name: value for name, value in config.items() if name != "seed"}
     key = json.dumps([others, told.get("machine")], sort_keys=True)
     return _Described(config, seed if isinstance(seed, int) else None, key)
@@ -183,8 +158,8 @@ def flat_settings(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[
 
 # Which jobs completed in several run folders: figures of different jobs cannot be compared.
 
-_COMPLETED = Figure("", ("states", "COMPLETED"))
-_JOBS = Figure("", ("selection", "jobs"))  # with those of the warm-up
+_COMPLETED = comparison.Figure("", ("states", "COMPLETED"))
+_JOBS = comparison.Figure("", ("selection", "jobs"))  # with those of the warm-up
 
 
 def same_jobs_completed(folders: Sequence[Path], summaries: Sequence[Mapping[str, Any]]) -> bool:
@@ -194,10 +169,10 @@ def same_jobs_completed(folders: Sequence[Path], summaries: Sequence[Mapping[str
     """
     if any(summary["selection"] != summaries[0]["selection"] for summary in summaries):
         return False
-    completed = [value_of(summary, _COMPLETED, "finished") for summary in summaries]
+    completed = [comparison.value_of(summary, _COMPLETED, "finished") for summary in summaries]
     if len(set(completed)) > 1:
         return False
-    if completed[0] == value_of(summaries[0], _JOBS, "finished"):
+    if completed[0] == comparison.value_of(summaries[0], _JOBS, "finished"):
         return True
     first, *others = map(_completed, folders)
     return all(np.array_equal(first, other) for other in others)
@@ -212,7 +187,7 @@ def with_common_jobs(folders: Sequence[Path], summaries: Sequence[Summary]) -> l
     finished = [population(run.jobs, "finished", run.selection) for run in runs]
     common = reduce(np.intersect1d, [run.jobs.id[rows] for run, rows in zip(runs, finished, strict=True)])
     return [
-        {**summary, COMMON: population_figures(run.jobs, np.isin(run.jobs.id, common))}
+        {**summary, comparison.COMMON: population_figures(run.jobs, np.isin(run.jobs.id, common))}
         for run, summary in zip(runs, summaries, strict=True)
     ]
 
@@ -245,14 +220,14 @@ def verdict_of(
         Told(
             column.name,
             {
-                UNKNOWN_SEED if seed is None else seed: summaries[run]
+                comparison.UNKNOWN_SEED if seed is None else seed: summaries[run]
                 for seed, run in zip(column.seeds, column.runs, strict=True)
             },
             [*harms_of(column, columns[0], outcome).values()] if alike and column is not columns[0] else (),
         )
         for column in columns
     ]
-    return run_verdict(told, job_time_unit(summaries), alike=alike, same_jobs=same_jobs)
+    return run_verdict(told, comparison.job_time_unit(summaries), alike=alike, same_jobs=same_jobs)
 
 
 def outcome_in(run_dirs: Sequence[Path]) -> Outcome:
@@ -297,10 +272,10 @@ def compare_folders(run_dirs: Sequence[Path], names: Sequence[str], population: 
 
     Raises InputError for what is no run folder, ConfigurationError where ``common`` cannot be had.
     """
-    summaries = [read_summary(folder) for folder in run_dirs]
+    summaries = [run_folder.read_summary(folder) for folder in run_dirs]
     columns = seed_columns(run_dirs, names)
     several = len(columns) < len(run_dirs)
-    figures = usual_figures(summaries, population)
+    figures = comparison.usual_figures(summaries, population)
     compared = (_compare_columns if several else _compare_single)(
         run_dirs, columns, summaries, population, figures, common=common
     )
@@ -326,7 +301,7 @@ def _compare_single(
     columns: Sequence[SeedColumn],
     summaries: list[Summary],
     population: str,
-    figures: Sequence[Figure],
+    figures: Sequence[comparison.Figure],
     *,
     common: bool,
 ) -> ComparedRuns:
@@ -352,7 +327,7 @@ def _compare_columns(
     columns: Sequence[SeedColumn],
     summaries: list[Summary],
     population: str,
-    figures: Sequence[Figure],
+    figures: Sequence[comparison.Figure],
     *,
     common: bool,
 ) -> ComparedRuns:
@@ -371,11 +346,11 @@ def _compare_columns(
     )
     firsts = [run_dirs[column.runs[0]] for column in columns]
     policies = [
-        PolicyRuns(column.name, column.seeds, [summaries[run] for run in column.runs], _shape(folder))
+        comparison.PolicyRuns(column.name, column.seeds, [summaries[run] for run in column.runs], _shape(folder))
         for column, folder in zip(columns, firsts, strict=True)
     ]
     headings = [column.heading for column in columns]
-    compared = partial(compare_seeds, policies, population, paired=paired, same_jobs=same_jobs)
+    compared = partial(comparison.compare_seeds, policies, population, paired=paired, same_jobs=same_jobs)
     rows = compared(figures)
 
     def draw(file: Path, title: str, words: str) -> None:
@@ -386,7 +361,7 @@ def _compare_columns(
         columns,
         firsts,
         summaries,
-        rows_of(rows, columns[0].name),
+        comparison.rows_of(rows, columns[0].name),
         alike,
         same_jobs,
         draw,
@@ -411,7 +386,7 @@ def _check_alike(*, alike: bool) -> None:
 
 
 def _shape(folder: Path) -> str | None:
-    return part_name(policy_settings(configuration_of(folder)), "shape")
+    return run_folder.part_name(run_folder.policy_settings(run_folder.configuration_of(folder)), "shape")
 
 
 def _runs_by_seed(columns: Sequence[SeedColumn]) -> list[list[int]]:
@@ -437,8 +412,8 @@ def _with_common_jobs(
 def _as_json(
     run_dirs: Sequence[Path],
     columns: Sequence[SeedColumn],
-    policies: Sequence[PolicyRuns],
-    rows: Sequence[SeedRow],
+    policies: Sequence[comparison.PolicyRuns],
+    rows: Sequence[comparison.SeedRow],
     population: str,
 ) -> dict[str, Any]:
     described = [
@@ -450,10 +425,12 @@ def _as_json(
         }
         for column, policy in zip(columns, policies, strict=True)
     ]
-    return {"level": LEVEL, "columns": described, "figures": rows_as_json(rows, population)}
+    return {"level": LEVEL, "columns": described, "figures": comparison.rows_as_json(rows, population)}
 
 
-def _notes_on_comparison(policies: Sequence[PolicyRuns], rows: Sequence[SeedRow], *, same_seeds: bool) -> list[str]:
+def _notes_on_comparison(
+    policies: Sequence[comparison.PolicyRuns], rows: Sequence[comparison.SeedRow], *, same_seeds: bool
+) -> list[str]:
     found = repeat_note([policy.name for policy in policies if policy.repeats])
     if not same_seeds:
         found.append(OTHER_SEEDS)
@@ -485,12 +462,12 @@ def _sharing_notes(names: Sequence[str], run_dirs: Sequence[Path]) -> list[str]:
     """Return a note of the runs whose policy may place several jobs on one node unasked, if there is any."""
     found = []
     for name, folder in zip(names, run_dirs, strict=True):
-        config = configuration_of(folder)
+        config = run_folder.configuration_of(folder)
         workload = config.get("workload")
         exclusive = isinstance(workload, dict) and bool(workload.get("exclusive"))
-        if may_share_nodes(policy_settings(config), read_machine(folder), exclusive=exclusive):
+        if run_folder.may_share_nodes(run_folder.policy_settings(config), read_machine(folder), exclusive=exclusive):
             found.append(name)
-    return [sharing_note(found)] if found else []
+    return [run_folder.sharing_note(found)] if found else []
 
 
 def run_names(folders: Sequence[Path]) -> list[str]:

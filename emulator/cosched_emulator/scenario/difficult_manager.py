@@ -16,16 +16,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.needs import Needs, absent, given
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.side_files.side_file_rows import (
-    KEYS,
-    JobKey,
-    SideFileRow,
-    csv_rows,
-    keyed,
-    keys_of,
-    most_specific,
-    patterns_of,
-)
+from cosched_emulator.workload.side_files import side_file_rows
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.quick_classes import frozen
 from cosched_hwmodel.units import SECOND_US
@@ -41,7 +32,7 @@ SUSPENDED_S: Final = 600.0
 Lag: TypeAlias = Annotated[float, between(0, LONGEST_LAG_S, SECONDS)]
 Draw: TypeAlias = Annotated[str, Choice(DRAWS)]
 RefusedShare: TypeAlias = Annotated[float, between(0, 0.5)]  # a scheduler asks again at the same instant, 100 times
-LAG_COLUMNS: Final = (*KEYS, *LAGS)
+LAG_COLUMNS: Final = (*side_file_rows.KEYS, *LAGS)
 _AT_ONCE: Final = absent("time_sharing", refused=True)  # quanta and turns would count a lag
 
 
@@ -143,14 +134,14 @@ class Lags:
 
     seed: int
     settings: ManagerSection = ManagerSection()
-    listed: Mapping[LagName, Mapping[JobKey, int]] = field(default_factory=dict)  # of the side file
+    listed: Mapping[LagName, Mapping[side_file_rows.JobKey, int]] = field(default_factory=dict)  # of the side file
 
     def us(self, name: LagName, job: WorkloadJob, number: int = 0) -> int:
         """Return a lag of a job, in its stay of this ``number`` on nodes."""
         rows = self.listed.get(name)
         if rows:
-            whole = JobKey(job.source_id, job.spec.name, job.spec.user)
-            listed_us = most_specific(rows, patterns_of(rows), whole, None)
+            whole = side_file_rows.JobKey(job.source_id, job.spec.name, job.spec.user)
+            listed_us = side_file_rows.most_specific(rows, side_file_rows.patterns_of(rows), whole, None)
             if listed_us is not None:
                 return listed_us
         mean_us, draw = getattr(self.settings, name) * SECOND_US, getattr(self.settings, _draw_of(name))
@@ -202,16 +193,18 @@ def build_own_plan(section: ManagerSection | None, seed: int) -> OwnPlan | None:
 def names_no_job(lags: Lags, workload: Workload) -> bool:
     """Tell whether the side file, if there is one, is about no job of the workload."""
     rows = {key: True for values in lags.listed.values() for key in values}
-    jobs, patterns = columns_of(workload.jobs), patterns_of(rows)
-    return bool(rows) and not any(most_specific(rows, patterns, whole, None) for whole in jobs.each(keys_of(jobs)))
+    jobs, patterns = columns_of(workload.jobs), side_file_rows.patterns_of(rows)
+    return bool(rows) and not any(
+        side_file_rows.most_specific(rows, patterns, whole, None) for whole in jobs.each(side_file_rows.keys_of(jobs))
+    )
 
 
-def _read_lags(file: str) -> Mapping[LagName, Mapping[JobKey, int]]:
+def _read_lags(file: str) -> Mapping[LagName, Mapping[side_file_rows.JobKey, int]]:
     """Return the lags in a side file, by name and by the jobs that they are of."""
     if not file:
         raise ConfigurationError("manager.lags", "a CSV file", "''")
-    listed: dict[LagName, dict[JobKey, int]] = {name: {} for name in LAGS}
-    for key, row in keyed(csv_rows(file, LAG_COLUMNS), file):
+    listed: dict[LagName, dict[side_file_rows.JobKey, int]] = {name: {} for name in LAGS}
+    for key, row in side_file_rows.keyed(side_file_rows.csv_rows(file, LAG_COLUMNS), file):
         for name in LAGS:
             if row.values.get(name, ""):
                 listed[name][key] = _lag_us(row, name)
@@ -220,7 +213,7 @@ def _read_lags(file: str) -> Mapping[LagName, Mapping[JobKey, int]]:
     return listed
 
 
-def _lag_us(row: SideFileRow, name: LagName) -> int:
+def _lag_us(row: side_file_rows.SideFileRow, name: LagName) -> int:
     number = row.number(name)
     if not number.is_finite() or not 0 <= number <= LONGEST_LAG_S:
         raise row.error(name, f"{SECONDS} from 0 to {LONGEST_LAG_S}", repr(row.values[name]))

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from cosched_emulator.bounds import (
-    LONGEST_S,
-    SECONDS,
-    AtLeastOne,
-    Choice,
-    FaultSpan,
-    Instant,
-    Range,
-    Share,
-    Slowdown,
-    between,
-)
+from cosched_emulator import bounds
 from cosched_emulator.needs import absent, given
 from cosched_emulator.offered import NODE_FAULTS
 from cosched_hwmodel.quick_classes import frozen
 
-PluginFaultCount: TypeAlias = Annotated[int, between(0, 100_000, "a whole number")]
+PluginFaultCount: TypeAlias = Annotated[int, bounds.between(0, 100_000, "a whole number")]
 
 
 @frozen
@@ -28,42 +17,44 @@ class NodeFaultsSection:
     """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
 
     mean_up_s: Annotated[
-        FaultSpan, "mean time for which a node works; every time is drawn by itself, distributed exponentially"
+        bounds.FaultSpan, "mean time for which a node works; every time is drawn by itself, distributed exponentially"
     ]
-    mean_down_s: Annotated[FaultSpan, "mean time for which it has failed"]
-    share: Annotated[Share, "share of the nodes that ever fail, drawn"] = 1.0
+    mean_down_s: Annotated[bounds.FaultSpan, "mean time for which it has failed"]
+    share: Annotated[bounds.Share, "share of the nodes that ever fail, drawn"] = 1.0
 
 
 @frozen
 class SlowFaultsSection:
     """Nodes that are slow for a time, repeatedly, after exponentially distributed times."""
 
-    mean_normal_s: Annotated[FaultSpan, "mean time for which a node runs at full speed"]
-    mean_slow_s: Annotated[FaultSpan, "mean time for which it is slow"]
-    slowdown: Annotated[Slowdown, "how many times as long everything takes there meanwhile, 1 to 1000"]
-    share: Annotated[Share, "share of the nodes that are ever slow, drawn"] = 1.0
+    mean_normal_s: Annotated[bounds.FaultSpan, "mean time for which a node runs at full speed"]
+    mean_slow_s: Annotated[bounds.FaultSpan, "mean time for which it is slow"]
+    slowdown: Annotated[bounds.Slowdown, "how many times as long everything takes there meanwhile, 1 to 1000"]
+    share: Annotated[bounds.Share, "share of the nodes that are ever slow, drawn"] = 1.0
 
 
 @frozen
 class FaultEntry:
     """One fault of one node at a given time: it fails, returns, becomes slow or is normal again."""
 
-    at_s: Annotated[Instant, "when"]
-    do: Annotated[str, Choice(NODE_FAULTS), "`fail`, `return`, `slow` or `normal`"]
+    at_s: Annotated[bounds.Instant, "when"]
+    do: Annotated[str, bounds.Choice(NODE_FAULTS), "`fail`, `return`, `slow` or `normal`"]
     node: Annotated[int, "which node, from 0"]
-    slowdown: Annotated[Slowdown | None, "with `slow`, and only there: how many times as long"] = None
+    slowdown: Annotated[bounds.Slowdown | None, "with `slow`, and only there: how many times as long"] = None
 
 
 @frozen
 class MessageFaultsSection:
     """The faults of messages between manager and scheduler: probabilities, for each message in each direction."""
 
-    drop: Annotated[Share, "probability that a message is lost"] = 0.0
-    duplicate: Annotated[Share, "that it arrives twice; the other one may be late"] = 0.0
-    delay: Annotated[Share, "that it is late"] = 0.0
-    delay_s: Annotated[float, between(0, 60, SECONDS), "by how many real seconds at most, up to 60; drawn evenly"] = 0.1
+    drop: Annotated[bounds.Share, "probability that a message is lost"] = 0.0
+    duplicate: Annotated[bounds.Share, "that it arrives twice; the other one may be late"] = 0.0
+    delay: Annotated[bounds.Share, "that it is late"] = 0.0
+    delay_s: Annotated[
+        float, bounds.between(0, 60, bounds.SECONDS), "by how many real seconds at most, up to 60; drawn evenly"
+    ] = 0.1
     reorder: Annotated[
-        Share,
+        bounds.Share,
         "that it arrives after the next one in its direction, or 0.05 real seconds later if there is none by then",
     ] = 0.0
 
@@ -76,9 +67,9 @@ class PluginFaultsSection:
         PluginFaultCount, "how many times the scheduler's process is killed (SIGKILL) and another one started"
     ] = 0
     stalls: Annotated[PluginFaultCount, "how many times it is stopped (SIGSTOP) and continues later"] = 0
-    stall_s: Annotated[float, between(0, 3_600, SECONDS), "after how many real seconds, up to 3600"] = 1.0
+    stall_s: Annotated[float, bounds.between(0, 3_600, bounds.SECONDS), "after how many real seconds, up to 3600"] = 1.0
     batches: Annotated[
-        AtLeastOne | None, "kills and stalls fall among the first N batches; default: as many as there are jobs"
+        bounds.AtLeastOne | None, "kills and stalls fall among the first N batches; default: as many as there are jobs"
     ] = None
 
 
@@ -86,10 +77,10 @@ class PluginFaultsSection:
 class ClockFault:
     """One jump of the clock of a live manager, forwards or (below 0) backwards."""
 
-    at_s: Annotated[Instant, "when"]
+    at_s: Annotated[bounds.Instant, "when"]
     jump_s: Annotated[
         float,
-        Range(f"{SECONDS} other than 0", -LONGEST_S, LONGEST_S, excluded=0),
+        bounds.Range(f"{bounds.SECONDS} other than 0", -bounds.LONGEST_S, bounds.LONGEST_S, excluded=0),
         "how far the clock jumps, in emulated seconds; below 0: back",
     ]
 
@@ -98,8 +89,8 @@ class ClockFault:
 class DiskFault:
     """A time in which the disk of the database is full."""
 
-    at_s: Annotated[Instant, "from when"]
-    for_s: Annotated[FaultSpan, "for how long the database cannot grow"]
+    at_s: Annotated[bounds.Instant, "from when"]
+    for_s: Annotated[bounds.FaultSpan, "for how long the database cannot grow"]
 
 
 @frozen

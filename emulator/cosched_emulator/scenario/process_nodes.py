@@ -9,16 +9,7 @@ from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.clusters import IterationNeed, NodeSettings, Program, WindowPlan
-from cosched_emulator.nodeos.skeletons.paired_gang import (
-    JITTER_PPM,
-    QCRD,
-    STATIC_JITTER_PPM,
-    compute_program,
-    fine_program,
-    io_program,
-    qcrd_program,
-    uniform_share_ppm,
-)
+from cosched_emulator.nodeos.skeletons import paired_gang
 from cosched_emulator.scenario.sections import WorkloadSection
 from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload, WorkloadJob
@@ -149,20 +140,24 @@ def _program(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed:
     if wanted.name.startswith(PREFIX):
         return _skeleton(wanted, job)
     seconds = job.run_us / SECOND_US
-    jitter_ppm = JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
+    jitter_ppm = paired_gang.JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
     barrier_us = settings.barrier_us
     match wanted.name:
         case "fine":
-            return fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm, barrier_us)
+            return paired_gang.fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm, barrier_us)
         case "uniform":
-            return fine_program(seconds, uniform_share_ppm(seed, job.spec.id), jitter_ppm, barrier_us)
+            return paired_gang.fine_program(
+                seconds, paired_gang.uniform_share_ppm(seed, job.spec.id), jitter_ppm, barrier_us
+            )
         case "qcrd" | "qcrd-even":
-            return qcrd_program(seconds, QCRD[_QCRD[wanted.name]], jitter_ppm=jitter_ppm, barrier_us=barrier_us)
+            return paired_gang.qcrd_program(
+                seconds, paired_gang.QCRD[_QCRD[wanted.name]], jitter_ppm=jitter_ppm, barrier_us=barrier_us
+            )
         case "compute":
-            jitter_ppm = STATIC_JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
-            return _of_length(compute_program(1, wanted.null_statements, jitter_ppm), wanted, job, settings)
+            jitter_ppm = paired_gang.STATIC_JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
+            return _of_length(paired_gang.compute_program(1, wanted.null_statements, jitter_ppm), wanted, job, settings)
         case "io":
-            return _of_length(io_program(1, wanted.files), wanted, job, settings)
+            return _of_length(paired_gang.io_program(1, wanted.files), wanted, job, settings)
     raise ValueError(f"no program {wanted.name!r}")
 
 

@@ -11,26 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-from cosched_emulator import needs, offered
-from cosched_emulator.bounds import (
-    SECONDS,
-    Above0,
-    Amount,
-    AtLeastOne,
-    Choice,
-    Duration,
-    Factor,
-    Knowledge,
-    Noise,
-    Range,
-    Resource,
-    Share,
-    Slowdown,
-    SlowdownLimit,
-    Watts,
-    at_least,
-    between,
-)
+from cosched_emulator import bounds, needs, offered
 from cosched_emulator.workload.nas import CLASSES, NAS, NODE_MB, SIZES
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_hwmodel.lomarc import C_SCOPES, CPUS
@@ -49,7 +30,7 @@ OfNas: TypeAlias = Annotated[T, needs.Later(("workload.nas",)), needs.jobs_of("n
 NotNas: TypeAlias = Annotated[T, needs.jobs_of("swf", "lublin", "applications")]  # NAS jobs have their own
 OfApplications: TypeAlias = Annotated[T, needs.Later(("workload.applications",)), needs.jobs_of("applications")]
 Gaps: TypeAlias = Annotated[T, needs.absent("workload.load", refused=True)]
-Demand: TypeAlias = Annotated[tuple[Amount, ...], needs.given("workload.mix"), needs.DEMAND_COUNTS]
+Demand: TypeAlias = Annotated[tuple[bounds.Amount, ...], needs.given("workload.mix"), needs.DEMAND_COUNTS]
 OfGrow: TypeAlias = Annotated[T, needs.given("workload.grow")]
 OfProcesses: TypeAlias = Annotated[T, needs.Later(("time_sharing",)), needs.given("time_sharing")]
 OfLomarc: TypeAlias = Annotated[T, needs.models("lomarc"), needs.PAIRED]
@@ -80,12 +61,12 @@ class ClusterSection:
     """The machine. ``file`` names a TOML file of ``[[nodes]]``; otherwise all nodes are alike."""
 
     nodes: Annotated[
-        AtLeastOne | None,
+        bounds.AtLeastOne | None,
         "number of nodes. Where neither this, `processors` nor `file` is given: those of the log's machine "
         f"(`MaxProcs`), else {offered.NODES}",
     ] = None
     processors: Annotated[
-        AtLeastOne | None,
+        bounds.AtLeastOne | None,
         "instead of `nodes`: cores in all. A rest becomes one node with fewer cores and the same capacities",
     ] = None
     preset: Annotated[
@@ -121,12 +102,12 @@ class ClusterSection:
         "shares all of them or none ([GPUs](../scenarios.md#gpus))",
     ] = None
     idle_w: Annotated[
-        Late[Watts | None],
+        Late[bounds.Watts | None],
         "likewise: watts of a node, all its cores idle. No preset has any; with watts, a run reports its energy",
     ] = None
-    busy_w: Annotated[Late[Watts | None], "likewise: more for each busy core; needed with `idle_w`"] = None
+    busy_w: Annotated[Late[bounds.Watts | None], "likewise: more for each busy core; needed with `idle_w`"] = None
     spin_w: Annotated[
-        Late[Watts | None],
+        Late[bounds.Watts | None],
         (needs.given("time_sharing"), needs.POLLS),
         "likewise: more for each core whose process only polls for a message. Without it polling costs what "
         "computing does",
@@ -149,12 +130,12 @@ class TruthSection:
     ] = "bandwidth"
     composition: Annotated[
         str,
-        (Choice(tuple(COMPOSITIONS)), needs.SLOWED),
+        (bounds.Choice(tuple(COMPOSITIONS)), needs.SLOWED),
         'a job goes at the pace of its worst node at every instant; `"paper"`: each node progresses by itself, '
         "and the last one ends the job",
     ] = "bulk-synchronous"
     resources: Annotated[
-        tuple[Resource, ...], needs.models("bandwidth"), needs.CONTENDED, "`memory_bandwidth`, `network`, `disk`"
+        tuple[bounds.Resource, ...], needs.models("bandwidth"), needs.CONTENDED, "`memory_bandwidth`, `network`, `disk`"
     ] = ("memory_bandwidth",)
     remainder: Annotated[
         OfLomarc[bool],
@@ -163,21 +144,21 @@ class TruthSection:
     ] = False
     c_scope: Annotated[
         OfLomarc[str],
-        (Choice(C_SCOPES), needs.SHARED_CPUS),
+        (bounds.Choice(C_SCOPES), needs.SHARED_CPUS),
         'how well two jobs share a CPU is drawn for every pair; `"cpu_cpu"`: for two cpu-bound jobs, and all '
         "other pairs are compatible",
     ] = "all"
-    cpu: Annotated[OfLomarc[str], Choice(CPUS), '`"standard"`: the CPU is time-shared, and no pair is compatible'] = (
-        "hyperthreaded"
-    )
+    cpu: Annotated[
+        OfLomarc[str], bounds.Choice(CPUS), '`"standard"`: the CPU is time-shared, and no pair is compatible'
+    ] = "hyperthreaded"
     pair_seed: Annotated[
         int | None,
         (needs.models("lomarc", "statistical"), needs.SHARED_CPUS_OR_DRAWN, needs.PAIRED),
         "seed of draws for pairs; by default the scenario's. Draws follow the jobs' numbers in the run, so a window has its own pairs",
     ] = None
-    good_share: Annotated[OfLomarc[Share], needs.SHARED_CPUS, "share of the pairs that are compatible"] = 0.33
+    good_share: Annotated[OfLomarc[bounds.Share], needs.SHARED_CPUS, "share of the pairs that are compatible"] = 0.33
     paging: Annotated[
-        OfLomarc[Slowdown], "slowdown of two jobs that do not fit into a node's memory, unless the rest is worse"
+        OfLomarc[bounds.Slowdown], "slowdown of two jobs that do not fit into a node's memory, unless the rest is worse"
     ] = 2.5
     cos_shares: Annotated[
         tuple[int, ...],
@@ -205,41 +186,41 @@ class BeliefSection:
     ] = None
     composition: Annotated[
         str | None,
-        (Choice(tuple(COMPOSITIONS)), needs.ASKED_NEVER),
+        (bounds.Choice(tuple(COMPOSITIONS)), needs.ASKED_NEVER),
         "likewise. It is sent, but no policy that ships uses it: they all predict penalties as the RUA paper "
         "does, node by node",
     ] = None
-    resources: Annotated[tuple[Resource, ...] | None, needs.believed("bandwidth"), needs.ASKED_EITHER, "likewise"] = (
-        None
-    )
+    resources: Annotated[
+        tuple[bounds.Resource, ...] | None, needs.believed("bandwidth"), needs.ASKED_EITHER, "likewise"
+    ] = None
     demand: Annotated[
-        Knowledge,
+        bounds.Knowledge,
         (needs.given("workload.mix", users=True), needs.BELIEVED_DEMAND, needs.ASKED_LOSSES),
         'what the scheduler knows of each job\'s demand; `"unknown"`: nothing',
     ] = "exact"
     usage: Annotated[
         Asked[str],
-        (Choice(offered.USAGE_KNOWLEDGE), _USE, needs.BELIEVED_USE),
+        (bounds.Choice(offered.USAGE_KNOWLEDGE), _USE, needs.BELIEVED_USE),
         'what it knows of each job\'s characteristics; `"unknown"`: nothing. Wrong on purpose: `"shuffled"`: those of another job, '
         'drawn; `"inverted"`: of each fraction, and of memory, what it is not',
     ] = "exact"
-    usage_noise: Annotated[OfUse[Noise], "relative error of every fraction and of memory, at most"] = 0.0
+    usage_noise: Annotated[OfUse[bounds.Noise], "relative error of every fraction and of memory, at most"] = 0.0
     usage_bias: Annotated[
         OfUse[float],
-        Range("a number above -1, at most 1000", -1, 1_000, least_open=True),
+        bounds.Range("a number above -1, at most 1000", -1, 1_000, least_open=True),
         "relative error of memory and of the bound's fraction",
     ] = 0.0
     usage_missing: Annotated[
-        OfUse[float], between(0, 1, "a share"), "share of the jobs of whose characteristics nothing is known"
+        OfUse[float], bounds.between(0, 1, "a share"), "share of the jobs of whose characteristics nothing is known"
     ] = 0.0
     remainder: Annotated[
         Asked[bool | None], needs.believed("lomarc"), "like that of `[truth]`, and equal to it where not given"
     ] = None
-    c_scope: Annotated[Asked[str | None], Choice(C_SCOPES), needs.believed("lomarc"), needs.SHARED_CPUS, "likewise"] = (
-        None
-    )
+    c_scope: Annotated[
+        Asked[str | None], bounds.Choice(C_SCOPES), needs.believed("lomarc"), needs.SHARED_CPUS, "likewise"
+    ] = None
     pairs: Annotated[
-        Asked[Knowledge],
+        Asked[bounds.Knowledge],
         (needs.believed("lomarc", "statistical", "pairs"), needs.SHARED_CPUS_IF_LOMARC),
         'which pairs are compatible; `"unknown"`: with `lomarc` every pair is believed to compete; with '
         "`statistical` the scheduler believes in other pairs of the same distribution, drawn with another seed, "
@@ -247,29 +228,29 @@ class BeliefSection:
         "application, and no job shares nodes",
     ] = "exact"
     self_slowdowns: Annotated[
-        Knowledge, _SELF, needs.ASKED_SELF, 'what it knows of each job\'s self slowdown; `"unknown"`: nothing'
+        bounds.Knowledge, _SELF, needs.ASKED_SELF, 'what it knows of each job\'s self slowdown; `"unknown"`: nothing'
     ] = "exact"
     self_noise: Annotated[
-        Noise,
+        bounds.Noise,
         (_SELF, needs.known("belief.self_slowdowns"), needs.ASKED_SELF),
         "relative error of each of the two factors, at most",
     ] = 0.0
     profiles: Annotated[
-        Asked[Knowledge],
+        Asked[bounds.Knowledge],
         (needs.Later(("workload.profiles",)), needs.given("workload.profiles", users=True), needs.BELIEVED_PROFILES),
         'what the scheduler knows of the profiles of jobs; `"unknown"`: nothing',
     ] = "exact"
     pair_table: Annotated[OfPairs[str | None], "another table of co-runs, CSV, instead of the truth's"] = None
     pair_noise: Annotated[
-        OfPairs[Noise], "relative error of each ratio of the table, at most, drawn for each ordered pair"
+        OfPairs[bounds.Noise], "relative error of each ratio of the table, at most, drawn for each ordered pair"
     ] = 0.0
     pair_missing: Annotated[
-        OfPairs[Share],
+        OfPairs[bounds.Share],
         "share of the pairs that are taken out of the table, in both directions, and predicted from the others",
     ] = 0.0
     pair_method: Annotated[
         Late[OfPairs[str]],
-        (Choice(METHODS), needs.given("belief.pair_missing", "belief.pair_table")),
+        (bounds.Choice(METHODS), needs.given("belief.pair_missing", "belief.pair_table")),
         "how pairs are predicted that this table has not, as `cosched-hwmodel calibrate --method` does",
     ] = METHODS[0]
     parameters: Annotated[
@@ -284,11 +265,11 @@ class WorkloadSection:
 
     swf: Annotated[str | None, "a log in Standard Workload Format, plain or gzip; `-`: standard input"] = None
     lublin: Annotated[
-        Annotated[int, between(1, offered.MOST_JOBS)] | None,
+        Annotated[int, bounds.between(1, offered.MOST_JOBS)] | None,
         "this many jobs of the Lublin-Feitelson model, for a machine of this size (`lublin_size`)",
     ] = None
     nas: Annotated[
-        Late[Annotated[int, between(1, offered.MOST_JOBS)] | None], "this many random jobs of the NAS programs"
+        Late[Annotated[int, bounds.between(1, offered.MOST_JOBS)] | None], "this many random jobs of the NAS programs"
     ] = None
     applications: Annotated[
         Late[str | None],
@@ -301,7 +282,7 @@ class WorkloadSection:
         "these only; empty: all",
     ] = ()
     application_processes: Annotated[
-        OfApplications[tuple[AtLeastOne, ...]],
+        OfApplications[tuple[bounds.AtLeastOne, ...]],
         "only those with one of these numbers of processes; empty: all. Where the table has none (no `procs`), "
         "the one number here is that of all",
     ] = ()
@@ -309,7 +290,7 @@ class WorkloadSection:
     gap_s: Annotated[
         Gaps[float],
         (needs.Later(("workload.nas", "workload.applications")), needs.jobs_of("nas", "applications")),
-        between(0, 1e9, SECONDS),
+        bounds.between(0, 1e9, bounds.SECONDS),
         "mean gap between arrivals, exponentially distributed; 0: all jobs come at once",
     ] = offered.GAP_S
     nas_programs: Annotated[
@@ -319,37 +300,41 @@ class WorkloadSection:
     ] = NAS
     nas_classes: Annotated[OfNas[tuple[str, ...]], "of these"] = CLASSES
     nas_sizes: Annotated[OfNas[tuple[int, ...]], "of these, as far as the program runs on them"] = SIZES
-    nas_memory_mb: Annotated[OfNas[AtLeastOne], "programs with larger processes are left out, in MB"] = NODE_MB
+    nas_memory_mb: Annotated[OfNas[bounds.AtLeastOne], "programs with larger processes are left out, in MB"] = NODE_MB
     memory: Annotated[
         OfNas[str],
-        Choice(offered.MEMORY_TOLD),
+        bounds.Choice(offered.MEMORY_TOLD),
         'jobs tell the scheduler what a process takes of its node\'s memory; `"unaware"`: the nodes alone know it',
     ] = offered.MEMORY
-    first: Annotated[OfLog[int], at_least(0), "skip this many usable jobs, in submit order, after all repairs"] = 0
+    first: Annotated[
+        OfLog[int], bounds.at_least(0), "skip this many usable jobs, in submit order, after all repairs"
+    ] = 0
     jobs: Annotated[
-        AtLeastOne | None,
+        bounds.AtLeastOne | None,
         needs.jobs_of("swf", "applications"),
         "of a log: take this many; all where not given. Of `applications`: draw this many",
     ] = None
-    aarr: Annotated[OfModel[Factor], "arrival parameter, smaller is busier"] = offered.AARR
-    gap_factor: Annotated[Gaps[OfModel[Factor]], "multiplies the gaps between arrivals"] = 1.0
-    run_factor: Annotated[OfModel[Factor], "multiplies the run times"] = 1.0
+    aarr: Annotated[OfModel[bounds.Factor], "arrival parameter, smaller is busier"] = offered.AARR
+    gap_factor: Annotated[Gaps[OfModel[bounds.Factor]], "multiplies the gaps between arrivals"] = 1.0
+    run_factor: Annotated[OfModel[bounds.Factor], "multiplies the run times"] = 1.0
     load: Annotated[
         float | None,
-        Range("a number above 0, at most 1000", 0, 1_000, least_open=True),
+        bounds.Range("a number above 0, at most 1000", 0, 1_000, least_open=True),
         "all gaps are multiplied by a factor that gives this offered load, `machine.offered_load` in `summary.json`",
     ] = None
-    shake: Annotated[Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"] = 0.0
+    shake: Annotated[
+        bounds.Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"
+    ] = 0.0
     shake_seed: Annotated[int, needs.given("workload.shake"), "seed of these draws, beside the scenario's"] = 0
     limits: Annotated[
         str | None,
-        Choice(offered.LIMITS),
+        bounds.Choice(offered.LIMITS),
         '`"estimate"`: a job is killed when its estimate ends; `"none"`: never. Where not given: `estimate` for '
         "logs, `none` for models",
     ] = None
     estimates: Annotated[
         str | None,
-        Choice(offered.ESTIMATES),
+        bounds.Choice(offered.ESTIMATES),
         '`"exact"`: the run time; `"f-model"`: run time x (1 + U x factor), U uniform in [0, 1); `"day"`: a day '
         'for each job, or its run time if that is longer; `"halfway"`: the mean of run time and estimate of the source; '
         '`"predicted"`: the mean of the last two run times of the '
@@ -357,7 +342,7 @@ class WorkloadSection:
         "the model. Limits follow the new estimate",
     ] = None
     estimate_factor: Annotated[
-        float, between(0, 1_000_000), needs.one_of("workload.estimates", "f-model", refused=True), "that factor"
+        float, bounds.between(0, 1_000_000), needs.one_of("workload.estimates", "f-model", refused=True), "that factor"
     ] = 1.0
     cap_runs: Annotated[
         OfLog[bool],
@@ -365,7 +350,8 @@ class WorkloadSection:
         "lost by that",
     ] = True
     minimum_estimate_s: Annotated[
-        Late[OfLog[Duration]], "an estimate that is present and shorter is raised to this; logs of a test bed want 0"
+        Late[OfLog[bounds.Duration]],
+        "an estimate that is present and shorter is raised to this; logs of a test bed want 0",
     ] = 60.0
     skip_bad_rows: Annotated[OfLog[bool], "malformed rows are left out; else the first is an error"] = False
     log_memory: Annotated[
@@ -404,20 +390,20 @@ class WorkloadSection:
     exclusive: Annotated[bool, needs.SHARED_NODES, "every job takes whole nodes"] = False
     opted_in: Annotated[
         Late[Annotated[float, needs.SHARED_CORES]],
-        between(0, 1, "a share"),
+        bounds.between(0, 1, "a share"),
         "share of the users whose jobs may share cores, drawn for each (of jobs, where there is no user); others' jobs are `unpaired`",
     ] = 1.0
     memory_mb: Annotated[
-        NotNas[int], needs.MEMORY_LIMIT, at_least(0), "what every process asks of its node's memory, in MiB"
+        NotNas[int], needs.MEMORY_LIMIT, bounds.at_least(0), "what every process asks of its node's memory, in MiB"
     ] = 0
     self_slowdowns: Annotated[
         str | None,
-        (Choice(offered.SELF_SLOWDOWNS), needs.GROWN, needs.SELF_COUNTS),
+        (bounds.Choice(offered.SELF_SLOWDOWNS), needs.GROWN, needs.SELF_COUNTS),
         '`"table4"`: by how much each job slows itself down is drawn as the G-LOMARC-TS paper distributes it',
     ] = None
     lublin_size: Annotated[
         OfModel[str | None],
-        Choice(("cores", "nodes")),
+        bounds.Choice(("cores", "nodes")),
         'the model\'s machine has one processor for each of the `"cores"` or of the `"nodes"`. Where not '
         "given: nodes with `grow`, else cores",
     ] = None
@@ -425,29 +411,33 @@ class WorkloadSection:
         NotNas[bool], "sizes are for one process a node; users of nodes with several cores choose larger ones"
     ] = False
     grow_max_slowdown: Annotated[
-        OfGrow[SlowdownLimit], "fourfold where all cores of a node slow a job by this at most"
+        OfGrow[bounds.SlowdownLimit], "fourfold where all cores of a node slow a job by this at most"
     ] = 1.25
     grow_max_slowdown_cpus: Annotated[
-        OfGrow[SlowdownLimit], "else twofold where a process on each CPU slows it by this at most"
+        OfGrow[bounds.SlowdownLimit], "else twofold where a process on each CPU slows it by this at most"
     ] = 1.12
     programs: Annotated[
         NotNas[OfProcesses[str | None]], "what jobs' processes do, `fine` where not given; or a side file, `FILE.csv`"
     ] = None
     cpu_share: Annotated[
-        OfProcesses[Share], _using("cpu_share"), "part of the time alone in which a process computes; cut at 0.995"
+        OfProcesses[bounds.Share],
+        _using("cpu_share"),
+        "part of the time alone in which a process computes; cut at 0.995",
     ] = offered.CPU_SHARE
     null_statements: Annotated[
-        OfProcesses[Above0], _using("null_statements"), "between two barriers; 33,333 take a millisecond"
+        OfProcesses[bounds.Above0], _using("null_statements"), "between two barriers; 33,333 take a millisecond"
     ] = offered.NULL_STATEMENTS
-    files: Annotated[OfProcesses[Above0], _using("files"), "that a process writes between two barriers"] = offered.FILES
+    files: Annotated[OfProcesses[bounds.Above0], _using("files"), "that a process writes between two barriers"] = (
+        offered.FILES
+    )
     jitter: Annotated[
-        OfProcesses[Share | None],
+        OfProcesses[bounds.Share | None],
         _using("jitter"),
         "each burst is uniform within this part of its length around it. Where not given: 0.015 of `compute`, "
         "0.17 of NAS programs, 0.1 of the others",
     ] = None
     grain: Annotated[
         Late[OfProcesses[float]],
-        (between(offered.LEAST_GRAIN, offered.MOST_GRAIN), _using("grain")),
+        (bounds.between(offered.LEAST_GRAIN, offered.MOST_GRAIN), _using("grain")),
         "factor for the size of bursts and messages; there are fewer of them, so that a job takes its time alone",
     ] = 1.0

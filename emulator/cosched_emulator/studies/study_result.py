@@ -25,17 +25,8 @@ from cosched_emulator.results.figures.comparison import most_of
 from cosched_emulator.results.figures.metrics import PERCENTS
 from cosched_emulator.results.harm import Harm, HarmFigures, Outcomes, measure_harm
 from cosched_emulator.results.shown import Shown
+from cosched_emulator.statistics import intervals
 from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile
-from cosched_emulator.statistics.intervals import (
-    LEVEL,
-    FloatArray,
-    Interval,
-    all_equal,
-    amount_of,
-    bounds_of,
-    change_of,
-    difference_of,
-)
 from cosched_emulator.studies.axes import AXES, BELIEVED, COLUMNS, NUMBERS
 from cosched_emulator.studies.cell_run import Failure
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
@@ -191,23 +182,23 @@ class SeedRows:
             int(row[SEED] or 0): float(row[figure]) for row in self.rows if isinstance(row.get(figure), int | float)
         }
 
-    def interval(self, figure: str, level: float = LEVEL) -> Interval | None:
+    def interval(self, figure: str, level: float = intervals.LEVEL) -> intervals.Interval | None:
         """Return the mean of a figure over seeds with its interval; None where it does not exist in any run."""
         values = self.by_seed(figure)
-        if self.repeats and all_equal([*values.values()]):
+        if self.repeats and intervals.all_equal([*values.values()]):
             values = dict([*values.items()][:1])
-        return amount_of(values, level, most_of(figure))
+        return intervals.amount_of(values, level, most_of(figure))
 
-    def change(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
+    def change(self, figure: str, base: SeedRows, level: float = intervals.LEVEL) -> intervals.Interval | None:
         """Return by how many percent a figure is above that of ``base``, over the seeds that both have (geometric mean).
 
         None where there are none, or where a figure is not above 0.
         """
-        return change_of(self._beside(figure, base), base.by_seed(figure), level)
+        return intervals.change_of(self._beside(figure, base), base.by_seed(figure), level)
 
-    def difference(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
+    def difference(self, figure: str, base: SeedRows, level: float = intervals.LEVEL) -> intervals.Interval | None:
         """Return by how much a figure is above that of ``base``, over the seeds that both have; None where there are none."""
-        return difference_of(self._beside(figure, base), base.by_seed(figure), level)
+        return intervals.difference_of(self._beside(figure, base), base.by_seed(figure), level)
 
     def _beside(self, figure: str, base: SeedRows) -> dict[int, float]:
         """Return a figure by seed for a comparison; a pair of runs that is the same under all seeds counts once."""
@@ -224,7 +215,7 @@ class SeedRows:
         Figures of harm may differ all the same: the baselines' shaken run times are drawn.
         """
         figures = [{name: row[name] for name in row if _of_run(name)} for row in self.rows]
-        return any(figures) and all_equal(figures)
+        return any(figures) and intervals.all_equal(figures)
 
 
 def _of_run(column: str) -> bool:
@@ -249,7 +240,7 @@ def base_of(series: SeedRows, all_series: Sequence[SeedRows], policy: str) -> Se
     return None
 
 
-def interval_rows(rows: Sequence[Row], policy: str | None, level: float = LEVEL) -> Iterator[Row]:
+def interval_rows(rows: Sequence[Row], policy: str | None, level: float = intervals.LEVEL) -> Iterator[Row]:
     """Yield a row for each series and figure: mean with its interval, and the change against the series of ``policy``."""
     all_series = series_of(rows)
     for series in all_series:
@@ -262,8 +253,8 @@ def interval_rows(rows: Sequence[Row], policy: str | None, level: float = LEVEL)
                     **series.places,
                     "figure": figure,
                     "seeds": found.n,
-                    **bounds_of(found),
-                    **bounds_of(change, "change_percent_"),
+                    **intervals.bounds_of(found),
+                    **intervals.bounds_of(change, "change_percent_"),
                 }
 
 
@@ -285,18 +276,21 @@ def check_figure(figure: str, rows: Sequence[Row]) -> None:
 # Intervals within a run, by moving blocks of jobs: what one run tells where there are no other seeds, as for a log.
 
 
-def _wait_s(jobs: Outcomes) -> FloatArray:
+def _wait_s(jobs: Outcomes) -> intervals.FloatArray:
     return np.asarray((jobs.start_us - jobs.submit_us) / SECOND_US)
 
 
-def _response_s(jobs: Outcomes) -> FloatArray:
+def _response_s(jobs: Outcomes) -> intervals.FloatArray:
     return np.asarray((jobs.end_us - jobs.submit_us) / SECOND_US)
 
 
-QUANTITIES: Final[dict[str, Callable[[Outcomes], FloatArray]]] = {"wait_s": _wait_s, "response_s": _response_s}
+QUANTITIES: Final[dict[str, Callable[[Outcomes], intervals.FloatArray]]] = {
+    "wait_s": _wait_s,
+    "response_s": _response_s,
+}
 
 
-def within_run(jobs: Outcomes, figure: str, level: float = LEVEL) -> Interval | None:
+def within_run(jobs: Outcomes, figure: str, level: float = intervals.LEVEL) -> intervals.Interval | None:
     """Return a figure of completed jobs, such as ``wait_s_p95``, with its interval by moving blocks.
 
     None for a figure that is no mean or percentile of waits or responses, and without completed jobs. The resampling is the same every
@@ -419,7 +413,7 @@ class StudyResult(Shown):
             return None
         return base_of(series, self.series, self.baseline or "")
 
-    def within(self, series: SeedRows, figure: str, level: float = LEVEL) -> Interval | None:
+    def within(self, series: SeedRows, figure: str, level: float = intervals.LEVEL) -> intervals.Interval | None:
         """Return a figure of a series that has one run, or the same run for each seed, with an interval within that run.
 
         None for other series, for a figure that is no mean or percentile of waits or responses, and where the folder was temporary.

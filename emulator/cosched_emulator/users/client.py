@@ -15,16 +15,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
-from cosched_emulator.users.requests import (
-    MAX_ANSWER_BYTES,
-    MAX_REQUEST_BYTES,
-    Change,
-    Done,
-    Refused,
-    Request,
-    decode_answer,
-    encode_request,
-)
+from cosched_emulator.users import requests as r
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import JobSpec
@@ -85,16 +76,16 @@ class ManagerConnection:
         self._hang_up()
         self._context.term()
 
-    def result(self, request: Request, timeout_s: float | None = None) -> Mapping[str, Any]:
+    def result(self, request: r.Request, timeout_s: float | None = None) -> Mapping[str, Any]:
         """Return the result of a request; EmulatorError if it was refused, SilenceError as for `ask`."""
         answer = self.ask(request, timeout_s)
-        if isinstance(answer, Refused):
+        if isinstance(answer, r.Refused):
             raise EmulatorError(refusal_text(answer))
         return answer.result
 
     def ask(
-        self, request: Request, timeout_s: float | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> Done | Refused:
+        self, request: r.Request, timeout_s: float | None = None, meanwhile: Callable[[], None] | None = None
+    ) -> r.Done | r.Refused:
         """Send a request and return its answer; SilenceError if none comes in time (later requests are still possible).
 
         After a refusal for the time being the next request waits a little. ``meanwhile`` is called about every tenth of a second; its
@@ -104,15 +95,15 @@ class ManagerConnection:
         deadline = time.monotonic() + timeout_s
         self._ticket += 1
         try:
-            frames = encode_request(request, self._ticket)
+            frames = r.encode_request(request, self._ticket)
         except UnicodeEncodeError as error:  # bytes of a command line that are not text
             raise ConfigurationError("arguments", "text in UTF-8", repr(error.object)) from None
-        if len(frames[1]) > MAX_REQUEST_BYTES:
-            raise EmulatorError(f"the request has {len(frames[1])} bytes; the limit is {MAX_REQUEST_BYTES}")
+        if len(frames[1]) > r.MAX_REQUEST_BYTES:
+            raise EmulatorError(f"the request has {len(frames[1])} bytes; the limit is {r.MAX_REQUEST_BYTES}")
         time.sleep(max(0.0, min(self._not_before_s, deadline) - time.monotonic()))
         try:
             answer = self._converse(frames, request, deadline, timeout_s, meanwhile or _nothing)
-            if isinstance(answer, Refused) and answer.code in TEMPORARY:
+            if isinstance(answer, r.Refused) and answer.code in TEMPORARY:
                 self._not_before_s = time.monotonic() + AGAIN_S
             return answer
         except BaseException:
@@ -120,8 +111,8 @@ class ManagerConnection:
             raise
 
     def _converse(
-        self, frames: list[bytes], request: Request, deadline: float, timeout_s: float, meanwhile: Callable[[], None]
-    ) -> Done | Refused:
+        self, frames: list[bytes], request: r.Request, deadline: float, timeout_s: float, meanwhile: Callable[[], None]
+    ) -> r.Done | r.Refused:
         began = deadline - timeout_s
         connected_by = deadline if self._awaits_manager else min(deadline, began + CONNECT_S)
         socket = self._dial()
@@ -139,7 +130,7 @@ class ManagerConnection:
         while True:
             if socket.poll(_left_ms(deadline), zmq.POLLIN):
                 try:
-                    ticket, answer = decode_answer(socket.recv_multipart(zmq.NOBLOCK))
+                    ticket, answer = r.decode_answer(socket.recv_multipart(zmq.NOBLOCK))
                 except RemoteProtocolError:
                     raise LinkError(_NO_MANAGER, self.endpoint) from None
                 if ticket in (self._ticket, _NO_TICKET):
@@ -147,7 +138,7 @@ class ManagerConnection:
                 continue
             meanwhile()
             if time.monotonic() >= deadline:
-                unknown = _UNKNOWN if isinstance(request, Change) else ""
+                unknown = _UNKNOWN if isinstance(request, r.Change) else ""
                 raise SilenceError(f"the manager did not answer within {timeout_s:g} s{unknown}", self.endpoint)
 
     def _dial(self) -> zmq.Socket[bytes]:
@@ -158,7 +149,7 @@ class ManagerConnection:
         try:
             socket.linger = 0
             socket.immediate = True  # a request must not reach a manager that starts after the error
-            socket.maxmsgsize = MAX_ANSWER_BYTES
+            socket.maxmsgsize = r.MAX_ANSWER_BYTES
             socket.reconnect_ivl, socket.reconnect_ivl_max = 100, 1000
             if self._keys is not None:
                 from cosched_plugin.common.curve import secure_client  # noqa: PLC0415 - most need no keys
@@ -200,7 +191,7 @@ _HANDSHAKE_FAILED: Final = (
 )
 
 
-def refusal_text(refused: Refused) -> str:
+def refusal_text(refused: r.Refused) -> str:
     """Return a refusal in one line, with the command-line option that it concerns."""
     field = refused.path.split("[")[0].split(".")[0]
     option = _OPTIONS.get(field, "")

@@ -17,18 +17,7 @@ import zmq
 
 from cosched_emulator.couplings.scheduler_port import listen
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.users.requests import (
-    MAX_ANSWER_BYTES,
-    MAX_REQUEST_BYTES,
-    TOO_MANY,
-    Done,
-    Refused,
-    Request,
-    Requester,
-    decode_request,
-    encode_answer,
-    to_map,
-)
+from cosched_emulator.users import requests as r
 from cosched_emulator.users.user_limits import Bucket, Buckets, Connections
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.sockets import EVERYBODY, remove_socket, router_socket
@@ -75,7 +64,7 @@ SECONDS_A_TOKEN: Final = 0.0025  # with 100 tokens a second a user gets a quarte
 WAITING_REQUESTS: Final = 4  # incoming messages per connection; further ones wait at the sender
 WAITING_ANSWERS: Final = 8  # outgoing messages per connection; further ones are dropped
 LARGE_BYTES: Final = 65_536  # an answer of this size or more counts against its user until it is read
-MOST_UNREAD_BYTES: Final = MAX_ANSWER_BYTES
+MOST_UNREAD_BYTES: Final = r.MAX_ANSWER_BYTES
 # Jobs that a user who is no operator submits, cancels, holds or releases: each is written to the database.
 CHANGES_PER_S: Final = 200.0
 CHANGES: Final = 50_000.0  # at once
@@ -94,8 +83,8 @@ class Asked(NamedTuple):
 
     sender: bytes
     ticket: int
-    who: Requester
-    request: Request
+    who: r.Requester
+    request: r.Request
     peer: str = ""
     size: int = 0  # bytes of the request
 
@@ -120,7 +109,7 @@ class Audit:
 
     def acted(self, asked: Asked) -> None:
         """Log a change that an operator has made."""
-        values = to_map(asked.request)
+        values = r.to_map(asked.request)
         kind, text = values.pop("type"), " ".join([f"{key}={_in_short(value)}" for key, value in values.items()])
         who = asked.who.name
         self._log(
@@ -176,7 +165,7 @@ class UserDoor:
         self._frames: list[zmq.Frame] = []  # relevant frames of the message that is being received
         self.socket = router_socket(context)
         self.socket.linger = LINGER_MS
-        self.socket.maxmsgsize = MAX_REQUEST_BYTES
+        self.socket.maxmsgsize = r.MAX_REQUEST_BYTES
         self.socket.rcvhwm = WAITING_REQUESTS
         self.socket.sndhwm = WAITING_ANSWERS
         self.socket.handshake_ivl = HANDSHAKE_MS
@@ -220,28 +209,30 @@ class UserDoor:
         """Charge a request's user for the processor time that the manager has spent on it: when it stood still is nobody's doing."""
         self._requests.charge(asked.who.name, spent_s / SECONDS_A_TOKEN, self._clock_s())
 
-    def takes_changes(self, who: Requester, jobs: float) -> bool:
+    def takes_changes(self, who: r.Requester, jobs: float) -> bool:
         """Charge a user for the change of so many jobs; False if it has changed too many of late."""
         return who.operator or self._changes.take(who.name, jobs, self._clock_s())
 
-    def answer(self, asked: Asked, answer: Done | Refused) -> None:
+    def answer(self, asked: Asked, answer: r.Done | r.Refused) -> None:
         """Send the answer, unless the client is gone or does not read."""
         name = asked.who.name
         try:
-            frames = encode_answer(answer, asked.ticket)
+            frames = r.encode_answer(answer, asked.ticket)
         except (TypeError, ValueError, OverflowError) as error:
-            self._refuse(asked.sender, asked.ticket, Refused("limit", f"the manager cannot encode its answer: {error}"))
+            self._refuse(
+                asked.sender, asked.ticket, r.Refused("limit", f"the manager cannot encode its answer: {error}")
+            )
             return
         size = len(frames[-1])
         self._requests.charge(name, size / BYTES_A_TOKEN, self._clock_s())
-        if size > MAX_ANSWER_BYTES:
-            text = f"the answer has {size} bytes, and the limit is {MAX_ANSWER_BYTES}: ask for less"
-            self._refuse(asked.sender, asked.ticket, Refused("limit", text))
+        if size > r.MAX_ANSWER_BYTES:
+            text = f"the answer has {size} bytes, and the limit is {r.MAX_ANSWER_BYTES}: ask for less"
+            self._refuse(asked.sender, asked.ticket, r.Refused("limit", text))
         elif size < LARGE_BYTES:
             self.socket.send_multipart([asked.sender, *frames], zmq.NOBLOCK)
         elif self._unread.bytes_of(name) + size > MOST_UNREAD_BYTES:
             text = f"more than {MOST_UNREAD_BYTES} bytes of earlier answers wait to be read"
-            self._refuse(asked.sender, asked.ticket, Refused("limit", text))
+            self._refuse(asked.sender, asked.ticket, r.Refused("limit", text))
         else:
             for frame in (asked.sender, *frames[:-1]):
                 self.socket.send(frame, zmq.SNDMORE | zmq.NOBLOCK)
@@ -269,7 +260,7 @@ class UserDoor:
                 )
             if self._strangers.take(1, now_s):
                 text = "the manager cannot tell whose connection this is: its key was revoked, or the client is too old"
-                self._refuse(sender, _ticket_in(parts), Refused("permission", text))
+                self._refuse(sender, _ticket_in(parts), r.Refused("permission", text))
             else:
                 self.dropped += 1
             return None
@@ -278,7 +269,7 @@ class UserDoor:
             if not self._requests.take(who.name, 1 + size / BYTES_A_TOKEN, now_s):
                 raise _TooFast
             began_s = time.thread_time()
-            ticket, request = decode_request(parts)
+            ticket, request = r.decode_request(parts)
             self._requests.charge(who.name, (time.thread_time() - began_s) / SECONDS_A_TOKEN, now_s)
         except (_TooFast, RemoteProtocolError) as error:
             if self._complaints.take(who.name, 1, now_s):
@@ -288,11 +279,11 @@ class UserDoor:
             return None
         return Asked(sender, ticket, who, request, peer_of(frames[-1]), size)
 
-    def _refuse(self, sender: bytes, ticket: int, refused: Refused) -> None:
+    def _refuse(self, sender: bytes, ticket: int, refused: r.Refused) -> None:
         # Without ROUTER_MANDATORY, a ROUTER drops messages that it cannot deliver, and never waits.
-        self.socket.send_multipart([sender, *encode_answer(refused, ticket)], zmq.NOBLOCK)
+        self.socket.send_multipart([sender, *r.encode_answer(refused, ticket)], zmq.NOBLOCK)
 
-    def _who(self, frame: zmq.Frame) -> Requester | None:
+    def _who(self, frame: zmq.Frame) -> r.Requester | None:
         """Return the sender of ``frame``; None if unknown.
 
         Each property is read only for transports where the library sets it: elsewhere a peer could forge it.
@@ -301,14 +292,14 @@ class UserDoor:
             member = self._keys.sender(frame, "user")
             if member is None:
                 return None
-            return Requester(member.name, member.role == "operator" or member.name in self._operators)
+            return r.Requester(member.name, member.role == "operator" or member.name in self._operators)
         try:
             address = str(frame.get("Peer-Address"))
         except zmq.ZMQError:
             return None
         uid = int(address.split(":")[-3])  # localhost:UID:GID:PID
         name = _user_name(uid)
-        return Requester(name, uid in (0, os.geteuid()) or name in self._operators)
+        return r.Requester(name, uid in (0, os.geteuid()) or name in self._operators)
 
 
 def peer_of(frame: zmq.Frame) -> str:
@@ -331,16 +322,16 @@ def _user_name(uid: int) -> str:
         return str(uid)
 
 
-def _refusal(error: _TooFast | RemoteProtocolError) -> Refused:
+def _refusal(error: _TooFast | RemoteProtocolError) -> r.Refused:
     if isinstance(error, RemoteProtocolError):
-        return Refused("request", error.text, error.path)
-    return TOO_MANY
+        return r.Refused("request", error.text, error.path)
+    return r.TOO_MANY
 
 
 def _ticket_in(parts: list[bytes]) -> int:
     """Return the ticket of a refused request, if it is readable."""
     try:
-        raw = unpack(parts[-1], MAX_REQUEST_BYTES)
+        raw = unpack(parts[-1], r.MAX_REQUEST_BYTES)
     except (IndexError, RemoteProtocolError):
         return NO_TICKET
     ticket = raw.get("ticket") if isinstance(raw, dict) else None

@@ -8,22 +8,13 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
+from cosched_emulator.whatif import answer_lead
 from cosched_emulator.whatif.answer import (
     FIGURES,
     Answer,
     Compared,
     Swing,
     plain,
-)
-from cosched_emulator.whatif.answer_lead import (
-    brief,
-    headline,
-    how_sure,
-    next_step,
-    of_windows,
-    own_log,
-    payer_names,
-    standing,
 )
 from cosched_emulator.whatif.told import is_assumed, missing_facts, site_name
 from cosched_terminal.console import printable
@@ -84,7 +75,7 @@ def conditions(answer: Answer) -> Iterator[str]:
 
 def text(answer: Answer) -> str:
     """Return all of an answer for a terminal."""
-    parts = [*brief(answer), *answer.of_record]
+    parts = [*answer_lead.brief(answer), *answer.of_record]
     for table in tables(answer):
         parts += ["", table.caption, *align(table.rows, range(table.first, table.last))]
     return "\n".join([*parts, "", "Assumptions", *(f"- {printable(each)}" for each in conditions(answer))])
@@ -97,11 +88,11 @@ def _candidates(answer: Answer) -> AnswerTable:
         [
             one.candidate.policy,
             one.contention if one.candidate.shares else "-",
-            one.verdict + of_windows(one, answer),
+            one.verdict + answer_lead.of_windows(one, answer),
             *(_cell(one.changes[column]) for column in FIGURES),
             _cell(one.later),
             f"{one.shared:.0f}",
-            payer_names(one),
+            answer_lead.payer_names(one),
         ]
         for one in answer.compared
     ]
@@ -136,14 +127,18 @@ def _distance(answer: Answer) -> dict[str, Any]:
 
 def as_dict(answer: Answer) -> dict[str, Any]:
     """Return all of an answer as plain values."""
-    recorded, present = (None if each is None else each._asdict() for each in own_log(answer))
+    recorded, present = (None if each is None else each._asdict() for each in answer_lead.own_log(answer))
     question = answer.prepared.question
     return {
-        "headline": headline(answer),
-        "how_sure": how_sure(answer),
-        "measure_first": next_step(answer),
+        "headline": answer_lead.headline(answer),
+        "how_sure": answer_lead.how_sure(answer),
+        "measure_first": answer_lead.next_step(answer),
         "site": site_name(str(question.site["workload"]["swf"])),
-        "baseline": {"verdict": standing(answer.distance), "assumed": is_assumed(question), **_distance(answer)},
+        "baseline": {
+            "verdict": answer_lead.standing(answer.distance),
+            "assumed": is_assumed(question),
+            **_distance(answer),
+        },
         "facts_missing": list(missing_facts(question)),
         "recorded_wait_min": recorded,
         "present_wait_min": present,

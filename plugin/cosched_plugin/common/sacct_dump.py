@@ -20,28 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.text_formats import open_text
+from cosched_plugin.common import sacct_rows
 from cosched_plugin.common.errors import InputError, UsageError
-from cosched_plugin.common.sacct_rows import (
-    BAD_ROWS,
-    FIELDS,
-    HINT,
-    SKIP,
-    TIMES,
-    TOLD_AGAIN,
-    UNKNOWN_STATE,
-    UNNAMED,
-    Dump,
-    Rows,
-    SacctRow,
-    each_once,
-    instant_of,
-    known_state,
-    label_of,
-    minutes_of,
-    node_list_of,
-    nodes_of,
-    number_of,
-)
 from cosched_plugin.common.sacct_times import Clock, Time, moments
 from cosched_plugin.common.slurm_notation import count_nodes, number, words_of
 
@@ -54,7 +34,7 @@ REPAIRED: Final = "rows with the delimiter in a text: put in order again"
 NOT_WHOLE: Final = "rows whose columns cannot be put in order: dropped (another --delimiter of sacct avoids it)"
 
 _NEEDED: Final = ("number", "state", "submit_s", "start_s", "end_s", "cpus")
-_NAMES: Final = {name.casefold() for field in FIELDS.values() for name in field.names}
+_NAMES: Final = {name.casefold() for field in sacct_rows.FIELDS.values() for name in field.names}
 # Fields that can hold a delimiter, by sacct's names: lists, and texts of people.
 _LONG: Final = {
     "jobid", "jobidraw", "partition", "nodelist", "reqtres", "alloctres", "jobname", "submitline", "admincomment", "allocgres",
@@ -69,21 +49,23 @@ _LOOKS: Final[Mapping[str, re.Pattern[str]]] = {
     "partition": re.compile(r"[\w.+-]*(,[\w.+-]+)*"),
     "node_list": re.compile(r"[\w.-]*(\[[0-9,-]+\][\w.-]*)*(,[\w.-]+(\[[0-9,-]+\][\w.-]*)*)*|None assigned|\(null\)"),
     "command": re.compile(r"((\S*/)?(sbatch|srun|salloc|scrontab|scrun)\b.*)?", re.DOTALL),
-    **dict.fromkeys(TIMES, re.compile(r"|Unknown|None|N/A|[0-9]{9,11}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{5,8}\S*")),
+    **dict.fromkeys(
+        sacct_rows.TIMES, re.compile(r"|Unknown|None|N/A|[0-9]{9,11}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{5,8}\S*")
+    ),
 }
 _MOST_MORE: Final = 200  # delimiters in the texts of a row
 _MOST_ORDERS: Final = 500
 
 
-_NUMBER_OF: Final = {key: number for number, key in enumerate(FIELDS)}
-_FIRST_TIME, _ELAPSED, _CLUSTER = _NUMBER_OF[TIMES[0]], _NUMBER_OF["elapsed_s"], _NUMBER_OF["cluster"]
+_NUMBER_OF: Final = {key: number for number, key in enumerate(sacct_rows.FIELDS)}
+_FIRST_TIME, _ELAPSED, _CLUSTER = _NUMBER_OF[sacct_rows.TIMES[0]], _NUMBER_OF["elapsed_s"], _NUMBER_OF["cluster"]
 
 
 def _read_cell(read: Callable[[str], Any], cell: str) -> Any:
     return read(cell.strip())
 
 
-def _latest(rows: Rows, submitted_s: Sequence[int]) -> NDArray[np.int64]:
+def _latest(rows: sacct_rows.Rows, submitted_s: Sequence[int]) -> NDArray[np.int64]:
     """Return the places of rows in their latest state: one for a number of a job, a step of it, and a submission."""
     start, end, elapsed = map(rows.column, ("start_s", "end_s", "elapsed_s"))
 
@@ -93,7 +75,7 @@ def _latest(rows: Rows, submitted_s: Sequence[int]) -> NDArray[np.int64]:
     def age(place: int) -> tuple[bool, bool, int, int]:
         return bool(end[place]), bool(start[place]), int(end[place]), int(elapsed[place])
 
-    return each_once(rows.column("number"), key, age)
+    return sacct_rows.each_once(rows.column("number"), key, age)
 
 
 class TextDump:
@@ -110,7 +92,7 @@ class TextDump:
         self._lines = chain((begin,), numbered)
         delimiter = _delimiter_of(first)
         if delimiter is None:
-            raise InputError(file, "a dump of sacct -P, or of sacct --json", repr(first[:60]), 1, hint=HINT)
+            raise InputError(file, "a dump of sacct -P, or of sacct --json", repr(first[:60]), 1, hint=sacct_rows.HINT)
         self._delimiter = delimiter
         self._header = self._names(first)
         self._begin = {self._header[0], *_NAMES}
@@ -118,30 +100,30 @@ class TextDump:
             key: next(
                 (self._header.index(name.casefold()) for name in field.names if name.casefold() in self._header), None
             )
-            for key, field in FIELDS.items()
+            for key, field in sacct_rows.FIELDS.items()
         }
-        lacking = [FIELDS[key].names[0] for key in _NEEDED if self._places[key] is None]
+        lacking = [sacct_rows.FIELDS[key].names[0] for key in _NEEDED if self._places[key] is None]
         if lacking:
-            raise InputError(file, "the fields of a log", f"none of {', '.join(lacking)}", 1, hint=HINT)
+            raise InputError(file, "the fields of a log", f"none of {', '.join(lacking)}", 1, hint=sacct_rows.HINT)
         self._long = [name in _LONG for name in self._header]
         keys = {place: key for key, place in reversed(self._places.items()) if place is not None}
         self._keys = [keys.get(place) for place in range(len(self._header))]
         self._cluster: str | None = None
         # What the dump has not is empty: a cell behind its last one. All but `cluster` are fields of a row, in this order.
         self._pick = itemgetter(*[len(self._header) if place is None else place for place in self._places.values()])
-        self._rows = Rows({key: field.read for key, field in FIELDS.items()})
+        self._rows = sacct_rows.Rows({key: field.read for key, field in sacct_rows.FIELDS.items()})
         self._all_at_once = self._rows.code_of("at_once", 0)
         self._submitted_s = array("q")  # by row: the first moment that its submission can have been
-        self._reads = [self._reader(key) for key in FIELDS]
+        self._reads = [self._reader(key) for key in sacct_rows.FIELDS]
 
     def _reader(self, key: str) -> Callable[[str], Any]:
         """Return what gives a cell's code, or its value: times stand near each other several times."""
         if key in self._rows.tables:
             return self._rows.tables[key].__getitem__
-        read = partial(_read_cell, self._clock.read if key in TIMES else FIELDS[key].read)
+        read = partial(_read_cell, self._clock.read if key in sacct_rows.TIMES else sacct_rows.FIELDS[key].read)
         return read if key in ("number", "label") else lru_cache(1 << 12)(read)
 
-    def read(self) -> Dump:
+    def read(self) -> sacct_rows.Dump:
         """Return the rows, each once. Raises InputError for a row with a field that cannot be read, unless such rows are skipped."""
         rows = self._rows
         said_of: dict[int, list[str]] = {}  # by place in the rows
@@ -151,17 +133,17 @@ class TextDump:
         for place, line in lines:
             said: list[str] = []  # of this row; it is told if the row stays
             cells = self._cells(line, said)
-            if cells is None or not known_state(self._cell(cells, "state")):
-                counts[NOT_WHOLE if cells is None else UNKNOWN_STATE] += 1
+            if cells is None or not sacct_rows.known_state(self._cell(cells, "state")):
+                counts[NOT_WHOLE if cells is None else sacct_rows.UNKNOWN_STATE] += 1
                 continue
             try:
                 self._check_cluster(place, self._cell(cells, "cluster"))
                 self._add_row(place, cells, said)
             except InputError as error:
-                if not self._skip or error.hint != SKIP:
+                if not self._skip or error.hint != sacct_rows.SKIP:
                     deque(lines, 0)  # a header of other columns is told first, wherever it is
                     raise
-                counts[BAD_ROWS] += 1
+                counts[sacct_rows.BAD_ROWS] += 1
                 bad_row = bad_row or f"line {place}, {error.field}: expected {error.expected}, got {error.got}"
                 continue
             if said:
@@ -171,9 +153,9 @@ class TextDump:
         kept = {*stay.tolist()} if len(rows) < read else said_of.keys()
         for place, said in said_of.items():
             counts.update(said if place in kept else ())
-        counts[TOLD_AGAIN] = read - len(rows)
-        missing = tuple(FIELDS[key].names[0] for key, place in self._places.items() if place is None)
-        return Dump(rows, missing, +counts, self._clock.has_zone, bad_row, self._cluster or "")
+        counts[sacct_rows.TOLD_AGAIN] = read - len(rows)
+        missing = tuple(sacct_rows.FIELDS[key].names[0] for key, place in self._places.items() if place is None)
+        return sacct_rows.Dump(rows, missing, +counts, self._clock.has_zone, bad_row, self._cluster or "")
 
     def _names(self, line: str) -> list[str]:
         return [name.strip().casefold() for name in line.removesuffix(self._delimiter).split(self._delimiter)]
@@ -231,14 +213,14 @@ class TextDump:
             values = [read(cell) for read, cell in zip(self._reads, picked, strict=True)]
         except ValueError as error:
             raise self._first_wrong(place, picked) from error
-        times: list[Time] = values[_FIRST_TIME : _FIRST_TIME + len(TIMES)]
+        times: list[Time] = values[_FIRST_TIME : _FIRST_TIME + len(sacct_rows.TIMES)]
         if not times[0].instants:
             raise self._wrong(place, "submit_s", self._cell(cells, "submit_s"))
         elapsed = bool(self._cell(cells, "elapsed_s"))
         held_s = values[_ELAPSED] + values[_ELAPSED + 1] if elapsed else None
         when, guesses = moments(times, held_s)
         said += guesses
-        values[_FIRST_TIME : _FIRST_TIME + len(TIMES)] = [time or 0 for time in when]
+        values[_FIRST_TIME : _FIRST_TIME + len(sacct_rows.TIMES)] = [time or 0 for time in when]
         if not elapsed:
             values[_ELAPSED] = max(0, (when.end_s or 0) - (when.start_s or 0))
         number, label, _, *codes = values
@@ -246,7 +228,7 @@ class TextDump:
         self._submitted_s.append(min(times[0].instants))
 
     def _first_wrong(self, place: int, picked: Sequence[str]) -> InputError:
-        for key, read, cell in zip(FIELDS, self._reads, picked, strict=True):
+        for key, read, cell in zip(sacct_rows.FIELDS, self._reads, picked, strict=True):
             try:
                 read(cell)
             except ValueError:
@@ -254,10 +236,10 @@ class TextDump:
         raise AssertionError("a cell was read the second time alone")
 
     def _wrong(self, place: int, key: str, text: str) -> InputError:
-        field = FIELDS[key]
+        field = sacct_rows.FIELDS[key]
         name = next((name for name in field.names if name.casefold() in self._header), field.names[0])
         got = repr(text if len(text) <= 60 else f"{text[:57]}...")
-        return InputError(self._file, field.expected, got, place, name, hint=SKIP)
+        return InputError(self._file, field.expected, got, place, name, hint=sacct_rows.SKIP)
 
     def _check_cluster(self, place: int, cluster: str) -> None:
         """Raise InputError for a second cluster: its jobs have numbers, and a machine, of their own."""
@@ -309,14 +291,16 @@ class TextDump:
     def _names_its_nodes(self, cells: Sequence[str]) -> bool:
         """Tell whether a row names as many nodes as it says it has."""
         listed, nodes = self._cell(cells, "node_list"), self._cell(cells, "nodes")
-        return listed in UNNAMED or not nodes or count_nodes(listed) == FIELDS["nodes"].read(nodes)
+        return (
+            listed in sacct_rows.UNNAMED or not nodes or count_nodes(listed) == sacct_rows.FIELDS["nodes"].read(nodes)
+        )
 
 
 def _fits(key: str, text: str) -> bool:
     """Tell whether a text can be what a column holds."""
     looks = _LOOKS.get(key)
     try:
-        FIELDS[key].read(text)
+        sacct_rows.FIELDS[key].read(text)
     except ValueError:
         return False
     return looks is None or looks.fullmatch(text) is not None
@@ -336,7 +320,7 @@ _BETWEEN: Final = re.compile(r"[\s\ufeff]*")
 _ODD: Final = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
 
 
-def read_dump(file: str, time_zone: str | None = None, *, skip_bad_rows: bool = False) -> Dump:
+def read_dump(file: str, time_zone: str | None = None, *, skip_bad_rows: bool = False) -> sacct_rows.Dump:
     """Read a dump. ``time_zone``: of times that name none, such as Europe/Athens; None: they are taken as UTC.
 
     Raises InputError for a file that is no dump, or has not the fields that a log needs, and for a row that cannot be read unless such
@@ -349,12 +333,12 @@ def read_dump(file: str, time_zone: str | None = None, *, skip_bad_rows: bool = 
         raise UsageError(f"{file}: {error.strerror or error}") from error
 
 
-def dump_of(file: str, text: str, time_zone: str | None = None, *, skip_bad_rows: bool = False) -> Dump:
+def dump_of(file: str, text: str, time_zone: str | None = None, *, skip_bad_rows: bool = False) -> sacct_rows.Dump:
     """Return the dump in a text, as of `read_dump`; ``file`` is its name in errors."""
     return _dump_in(file, StringIO(text), time_zone, skip_bad_rows=skip_bad_rows)
 
 
-def _dump_in(file: str, text: TextIO, time_zone: str | None, *, skip_bad_rows: bool) -> Dump:
+def _dump_in(file: str, text: TextIO, time_zone: str | None, *, skip_bad_rows: bool) -> sacct_rows.Dump:
     begin = [text.readline()]
     while begin[-1] and not begin[-1].strip():
         begin.append(text.readline())
@@ -366,8 +350,8 @@ def _dump_in(file: str, text: TextIO, time_zone: str | None, *, skip_bad_rows: b
 # ---------------------------------------------------------------- JSON
 
 
-def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
-    rows = Rows({})
+def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> sacct_rows.Dump:
+    rows = sacct_rows.Rows({})
     submitted_s = array("q")
     counts: Counter[str] = Counter()
     clusters: set[str] = set()
@@ -378,14 +362,14 @@ def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
         except _ODD as error:
             got = f"{type(error).__name__}: {error}"[:80]
             if not skip_bad_rows:
-                raise InputError(file, _JOB, got, field=f"jobs[{place - 1}]", hint=SKIP) from error
-            counts[BAD_ROWS] += 1
+                raise InputError(file, _JOB, got, field=f"jobs[{place - 1}]", hint=sacct_rows.SKIP) from error
+            counts[sacct_rows.BAD_ROWS] += 1
             bad_row = bad_row or f"job {place}: expected {_JOB}, got {got}"
             continue
         clusters.add(str(job.get("cluster") or ""))
         for row in own:
-            if known_state(row.state) is None:
-                counts[UNKNOWN_STATE] += 1
+            if sacct_rows.known_state(row.state) is None:
+                counts[sacct_rows.UNKNOWN_STATE] += 1
                 continue
             codes = [rows.code_of(name, value) for name, value in row._asdict().items()]
             rows.append(row.line, row.number, row.label, codes[3:])
@@ -394,8 +378,8 @@ def _of_json(file: str, text: str, *, skip_bad_rows: bool) -> Dump:
         raise InputError(file, "the jobs of one cluster", ", ".join(sorted(clusters)))
     read = len(submitted_s)
     rows.keep(lambda: _latest(rows, submitted_s))
-    counts[TOLD_AGAIN] = read - len(rows)
-    return Dump(rows, (), +counts, has_zone=True, bad_row=bad_row, cluster="".join(clusters))
+    counts[sacct_rows.TOLD_AGAIN] = read - len(rows)
+    return sacct_rows.Dump(rows, (), +counts, has_zone=True, bad_row=bad_row, cluster="".join(clusters))
 
 
 def _documents(file: str, text: str) -> Iterator[Sequence[Any]]:
@@ -425,7 +409,7 @@ def _end_of_blanks(text: str, place: int) -> int:
 
 
 # Over 50 lines: one line for each field.
-def _rows_of_job(place: int, job: Mapping[str, Any]) -> Iterator[SacctRow]:
+def _rows_of_job(place: int, job: Mapping[str, Any]) -> Iterator[sacct_rows.SacctRow]:
     """Yield the row of a job, and those of its steps. Raises one of `_ODD`."""
     times, array, het = job["time"], job["array"], job["het"]
     allocated, requested = (_amounts_of(job["tres"][key]) for key in ("allocated", "requested"))
@@ -439,10 +423,10 @@ def _rows_of_job(place: int, job: Mapping[str, Any]) -> Iterator[SacctRow]:
     if submit_s is None:
         raise ValueError("no time of submission")
     total = times["total"]
-    row = SacctRow(
+    row = sacct_rows.SacctRow(
         line=place,
-        number=number_of(own),
-        label=label_of(label),
+        number=sacct_rows.number_of(own),
+        label=sacct_rows.label_of(label),
         user=_text(job, "user"),
         partition=_text(job, "partition"),
         state=words_of(job["state"]["current"])[0].upper(),
@@ -450,14 +434,14 @@ def _rows_of_job(place: int, job: Mapping[str, Any]) -> Iterator[SacctRow]:
         eligible_s=_instant(times, "eligible"),
         start_s=_instant(times, "start"),
         end_s=_instant(times, "end"),
-        elapsed_s=instant_of(number(times["elapsed"]) or 0) or 0,
-        suspended_s=instant_of(number(times["suspended"]) or 0) or 0,
-        limit_min=minutes_of(number(times["limit"])),
-        nodes=nodes_of(allocated.get("node", 0)),
-        cpus=FIELDS["cpus"].read(str(allocated.get("cpu") or requested.get("cpu", 0))),
-        asked=FIELDS["asked"].read(str(number(job["required"]["CPUs"]) or 0)),
+        elapsed_s=sacct_rows.instant_of(number(times["elapsed"]) or 0) or 0,
+        suspended_s=sacct_rows.instant_of(number(times["suspended"]) or 0) or 0,
+        limit_min=sacct_rows.minutes_of(number(times["limit"])),
+        nodes=sacct_rows.nodes_of(allocated.get("node", 0)),
+        cpus=sacct_rows.FIELDS["cpus"].read(str(allocated.get("cpu") or requested.get("cpu", 0))),
+        asked=sacct_rows.FIELDS["asked"].read(str(number(job["required"]["CPUs"]) or 0)),
         cpu_s=(number(total["seconds"]) or 0) + (number(total["microseconds"]) or 0) / 1e6,
-        node_list=node_list_of(_text(job, "nodes")),
+        node_list=sacct_rows.node_list_of(_text(job, "nodes")),
         account=_text(job, "account"),
         qos=_text(job, "qos"),
         priority=number(job.get("priority")),
@@ -477,7 +461,7 @@ def _rows_of_job(place: int, job: Mapping[str, Any]) -> Iterator[SacctRow]:
 
 
 def _instant(times: Mapping[str, Any], key: str) -> int | None:
-    return instant_of(number(times.get(key)) or 0)
+    return sacct_rows.instant_of(number(times.get(key)) or 0)
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:

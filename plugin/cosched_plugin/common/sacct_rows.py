@@ -15,16 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_plugin.common.slurm_notation import (
-    ENDED,
-    MOST_NODES,
-    MOST_TASKS,
-    ON_NODES,
-    WAITING,
-    amounts,
-    count_nodes,
-    tasks_in,
-)
+from cosched_plugin.common import slurm_notation
 
 
 class SacctRow(NamedTuple):
@@ -77,7 +68,7 @@ TOLD_AGAIN: Final = "rows of a job, or step, that another row repeats: its lates
 BAD_ROWS: Final = "rows with a field that cannot be read: left out"
 UNKNOWN_STATE: Final = "rows in a state that is not known: dropped"
 
-KNOWN_STATES: Final = WAITING | ON_NODES | ENDED.keys()
+KNOWN_STATES: Final = slurm_notation.WAITING | slurm_notation.ON_NODES | slurm_notation.ENDED.keys()
 UNNAMED: Final = ("", "None assigned", "None", "Unknown", "(null)")  # lists of a job that had none
 TASKS: Final = re.compile(r"([0-9]+)_(?:([0-9]+)|\[(.*)\])")  # labels of tasks of arrays
 _NEVER: Final = ("", "Unknown", "None", "N/A", "Invalid", "INVALID")
@@ -127,20 +118,20 @@ def label_of(text: str) -> str:
     """Return the name of a job, or of tasks that no array is too small for."""
     found = TASKS.fullmatch(text) if "_" in text else None
     if found is not None:
-        tasks_in(found[2] or found[3])
+        slurm_notation.tasks_in(found[2] or found[3])
     return text
 
 
 def node_list_of(text: str) -> str:
     """Return a list of nodes; none where the job had none."""
     if text not in UNNAMED:
-        count_nodes(text)
+        slurm_notation.count_nodes(text)
     return text
 
 
 def nodes_of(number: int) -> int:
     """Return a number of nodes."""
-    if not 0 <= number <= MOST_NODES:
+    if not 0 <= number <= slurm_notation.MOST_NODES:
         raise ValueError(number)
     return number
 
@@ -189,7 +180,7 @@ def _minutes(text: str) -> int | None:
 
 def _nodes(text: str) -> int:
     """Return a number of nodes; sacct writes 1024 of them as 1K."""
-    return nodes_of(amounts(f"node={text}")["node"]) if text else 0
+    return nodes_of(slurm_notation.amounts(f"node={text}")["node"]) if text else 0
 
 
 def _cpus(text: str) -> int:
@@ -217,7 +208,9 @@ TIME: Final = "a time such as 2026-11-24T00:07:39"
 FIELDS: Final[Mapping[str, Field]] = {
     "number": Field(("JobIDRaw", "JobID"), number_of, "a number of a job"),
     "label": Field(
-        ("JobID", "JobIDRaw"), label_of, f"a job such as 12, 12_3 or 12_[1-3,7], with tasks below {MOST_TASKS}"
+        ("JobID", "JobIDRaw"),
+        label_of,
+        f"a job such as 12, 12_3 or 12_[1-3,7], with tasks below {slurm_notation.MOST_TASKS}",
     ),
     "cluster": Field(("Cluster",)),
     "user": Field(("User",)),
@@ -230,19 +223,21 @@ FIELDS: Final[Mapping[str, Field]] = {
     "elapsed_s": Field(("ElapsedRaw", "Elapsed"), _whole_seconds, f"seconds, or {_DURATION}"),
     "suspended_s": Field(("Suspended",), _whole_seconds, _DURATION),
     "limit_min": Field(("TimelimitRaw", "Timelimit"), _minutes, "minutes, a duration, or UNLIMITED"),
-    "nodes": Field(("AllocNodes", "NNodes"), _nodes, f"a number of nodes, at most {MOST_NODES}"),
+    "nodes": Field(("AllocNodes", "NNodes"), _nodes, f"a number of nodes, at most {slurm_notation.MOST_NODES}"),
     "cpus": Field(("NCPUS", "AllocCPUS"), _cpus, _CPUS),
     "asked": Field(("ReqCPUS",), _cpus, _CPUS),
     "cpu_s": Field(("TotalCPU",), _seconds, "a duration such as 00:00.002"),
-    "node_list": Field(("NodeList",), node_list_of, f"a list of at most {MOST_NODES} nodes such as n[0-3,7]"),
+    "node_list": Field(
+        ("NodeList",), node_list_of, f"a list of at most {slurm_notation.MOST_NODES} nodes such as n[0-3,7]"
+    ),
     "account": Field(("Account",)),
     "qos": Field(("QOS",)),
     "priority": Field(("Priority",), _priority, "a whole number"),
     "reservation": Field(("Reservation",)),
     "reason": Field(("Reason",)),
     "memory": Field(("ReqMem",)),
-    "requested": Field(("ReqTRES",), amounts, _AMOUNTS),
-    "allocated": Field(("AllocTRES",), amounts, _AMOUNTS),
+    "requested": Field(("ReqTRES",), slurm_notation.amounts, _AMOUNTS),
+    "allocated": Field(("AllocTRES",), slurm_notation.amounts, _AMOUNTS),
     "name": Field(("JobName",)),
     "command": Field(("SubmitLine",)),
 }

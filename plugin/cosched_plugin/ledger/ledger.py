@@ -18,18 +18,7 @@ from cosched_plugin.common.allocation import Machine, ThreadPool, is_plain, resu
 from cosched_plugin.common.slots import Rotation, SlotPools
 from cosched_plugin.common.threads import Layers, any_layer, bits_of, nodes_of, share_nodes, side_by_side, size
 from cosched_plugin.ledger.running import Running, delay, inventory_entry, running_job, with_share
-from cosched_plugin.protocol.messages import (
-    JobRevised,
-    JobSpec,
-    Note,
-    NoteValue,
-    PendingJob,
-    QuantumEnded,
-    ReviseJob,
-    Run,
-    SlotState,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 _new = tuple.__new__
 _AT_START: Final = tuple(Running._field_defaults.values())
@@ -40,7 +29,7 @@ class Slots:
 
     __slots__ = ("quantum", "quantum_ended", "quantum_us", "rotation")
 
-    def __init__(self, told: SlotState) -> None:
+    def __init__(self, told: m.SlotState) -> None:
         self.quantum_us = told.quantum_us
         self.quantum = told.quantum  # number of the last quantum that has ended
         self.quantum_ended = False  # in the present batch
@@ -90,7 +79,7 @@ class Ledger:
         "wakes",
     )
 
-    def __init__(self, welcome: Welcome) -> None:
+    def __init__(self, welcome: m.Welcome) -> None:
         can = self.capabilities = welcome.capabilities
         self._told = welcome
         self.machine = Machine(welcome.nodes, welcome.licences, can.layout)
@@ -105,11 +94,11 @@ class Ledger:
         self.queue = Queue(pending.spec for pending in welcome.pending if not pending.held)
         self.held = {pending.spec.id: pending.spec for pending in welcome.pending if pending.held}
         self.running: dict[int, Running] = {}
-        self.arrived: list[JobSpec] = []  # jobs that have come in the present batch
+        self.arrived: list[m.JobSpec] = []  # jobs that have come in the present batch
         # Jobs that ran and left in the present batch, with the outcome of each: a state, or REQUEUED.
         self.ended: list[tuple[Running, str]] = []
         self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted
-        self.notes: dict[int | None, dict[str, NoteValue]] = {}
+        self.notes: dict[int | None, dict[str, m.NoteValue]] = {}
         self.noted: dict[str, set[int | None]] = {}  # by key: the jobs with such a note
         self.wakes: set[int] = set(welcome.wakes)
         self.measured: set[int] = set()  # running jobs with a measured slowdown
@@ -126,15 +115,15 @@ class Ledger:
         for note in welcome.notes:
             self.set_note(note.job_id, note.key, note.value)
 
-    def inventory(self, only: Collection[int | None] | None = None) -> Welcome:
+    def inventory(self, only: Collection[int | None] | None = None) -> m.Welcome:
         """Return the welcome of a scheduler that continues from here; or ``only`` what it says of some jobs (None: of none)."""
         slots, rotation = self.slots, Rotation() if self.slots is None else self.slots.rotation
-        queue: Mapping[int, JobSpec] = self.queue
+        queue: Mapping[int, m.JobSpec] = self.queue
         running, held, notes = self.running, self.held, self.notes
         if only is not None:
             running, held = _some(running, only), _some(held, only)
             queue, notes = _some(queue, only), _some(notes, only)
-        pending = [*[PendingJob(job, True) for job in held.values()], *[PendingJob(job) for job in queue.values()]]
+        pending = [*[m.PendingJob(job, True) for job in held.values()], *[m.PendingJob(job) for job in queue.values()]]
         down = tuple(bits_of(NodeSet(((1 << self.machine.nodes) - 1) & ~self.pool.up)))
         return self._told._replace(
             now_us=self.now_us,
@@ -142,9 +131,9 @@ class Ledger:
             returns=tuple([self.returns.get(node, 0) for node in down]) if self.returns else (),
             running=tuple([inventory_entry(running[job_id]) for job_id in sorted(running)]),
             pending=tuple(sorted(pending, key=lambda each: (each.spec.submit_us, each.spec.id))),
-            notes=tuple([Note(who, key, value) for who, each in notes.items() for key, value in each.items()]),
+            notes=tuple([m.Note(who, key, value) for who, each in notes.items() for key, value in each.items()]),
             wakes=tuple(sorted(self.wakes)),
-            slots=None if slots is None else SlotState(slots.quantum_us, slots.quantum, *rotation),
+            slots=None if slots is None else m.SlotState(slots.quantum_us, slots.quantum, *rotation),
         )
 
     def end_batch(self) -> None:
@@ -165,7 +154,7 @@ class Ledger:
     # they have derived for as long as it stays the same. The queue has a number of its own, `Queue.changes`. Notes and the present
     # time are in neither: who keeps something that depends on them compares them, too.
 
-    def description(self, job_id: int) -> JobSpec | None:
+    def description(self, job_id: int) -> m.JobSpec | None:
         """Return the description of a job that is pending, held or running."""
         running = self.running.get(job_id)
         return self.queue.get(job_id) or self.held.get(job_id) if running is None else running.job
@@ -196,8 +185,8 @@ class Ledger:
         now_us = self.now_us
         joined = side_by_side(layers, self.machine.nodes)
         end_us = now_us + estimate_us
-        if type(runs) is not tuple or type(runs[0]) is not Run:  # a policy may have left plain tuples
-            runs = tuple(map(Run._make, runs))
+        if type(runs) is not tuple or type(runs[0]) is not m.Run:  # a policy may have left plain tuples
+            runs = tuple(map(m.Run._make, runs))
         fields = (job, now_us, end_us, runs, layers, joined, size(layers), limit_us)
         running: Running = _new(Running, fields + _AT_START)  # a call of the class takes twice as long
         self.seat(running._replace(slot=slot) if slot else running)
@@ -222,7 +211,7 @@ class Ledger:
         if self.measured:
             self._disturb(running)
 
-    def leave(self, job_id: int) -> JobSpec:
+    def leave(self, job_id: int) -> m.JobSpec:
         """Take a running job off its nodes and return it."""
         self.version += 1
         running = self.running.pop(job_id)
@@ -269,13 +258,13 @@ class Ledger:
         """Return the pool of a slot."""
         return self.pools.pool(slot) if slot else self.pool
 
-    def revise(self, revision: ReviseJob | JobRevised) -> None:
+    def revise(self, revision: m.ReviseJob | m.JobRevised) -> None:
         """Set a new expected run time and limit of a running job."""
         running = self.running[revision.job_id]
         end_us = running.start_us + revision.estimate_us
         self._replace(running, running._replace(end_us=end_us, limit_us=revision.limit_us))
 
-    def redescribe(self, job: JobSpec) -> None:
+    def redescribe(self, job: m.JobSpec) -> None:
         """Replace the description of a running job, with the memory that it holds by it."""
         running = self.running[job.id]
         self._replace(running, running._replace(job=job))
@@ -310,7 +299,7 @@ class Ledger:
         self._replace(running, running._replace(slot=slot))
         self._disturb(running)
 
-    def end_quantum(self, event: QuantumEnded) -> None:
+    def end_quantum(self, event: m.QuantumEnded) -> None:
         """Move the rotation on, and keep what jobs consumed; shares of jobs that have left since have no effect."""
         slots = self.slots
         assert slots is not None
@@ -395,7 +384,7 @@ class Ledger:
                 holders.setdefault(running.slot, []).append(running.layers)
         self.pools.return_node(node, holders)
 
-    def set_note(self, job_id: int | None, key: str, value: NoteValue) -> None:
+    def set_note(self, job_id: int | None, key: str, value: m.NoteValue) -> None:
         """Keep a note, or drop it where ``value`` is None."""
         if value is not None:
             self.notes.setdefault(job_id, {})[key] = value
@@ -433,12 +422,12 @@ def _some(found: Mapping[_Key, _Value], keys: Collection[Any]) -> dict[_Key, _Va
     return {key: found[key] for key in keys if key in found}
 
 
-class Queue(dict[int, JobSpec]):
+class Queue(dict[int, m.JobSpec]):
     """Pending jobs by id, in order; only `enter`, `replace` and `take` may change it."""
 
     __slots__ = ("_columns", "_end", "changes", "choosy", "counted", "entered", "particular")
 
-    def __init__(self, jobs: Iterable[JobSpec] = ()) -> None:
+    def __init__(self, jobs: Iterable[m.JobSpec] = ()) -> None:
         super().__init__({job.id: job for job in sorted(jobs, key=_place)})
         self.changes = 0  # grows with every change except an arrival at the end; for caches
         self.entered = len(self)  # how often a job has come, or was described anew
@@ -448,7 +437,7 @@ class Queue(dict[int, JobSpec]):
         self._end = max(map(_place, self.values()), default=(0, 0))  # place of the last job that was ever at the end
         self._columns: _Columns | None = None
 
-    def enter(self, job: JobSpec) -> None:
+    def enter(self, job: m.JobSpec) -> None:
         """Enter a job, at the place of its submission; ValueError if it is there already."""
         job_id = job.id
         if job_id in self:
@@ -468,7 +457,7 @@ class Queue(dict[int, JobSpec]):
         self._columns = None
         self._arrange()
 
-    def _tally(self, job: JobSpec, number: int) -> None:
+    def _tally(self, job: m.JobSpec, number: int) -> None:
         """Count a job with constraints on its nodes."""
         self.particular += number
         if job.eligible:
@@ -481,7 +470,7 @@ class Queue(dict[int, JobSpec]):
         self.clear()
         self.update({job.id: job for job in jobs})
 
-    def replace(self, job: JobSpec) -> None:
+    def replace(self, job: m.JobSpec) -> None:
         """Replace a pending job by its new description; KeyError if it is not there."""
         before = self[job.id]
         if not is_plain(before):
@@ -496,7 +485,7 @@ class Queue(dict[int, JobSpec]):
         if _place(before) != _place(job):
             self._arrange()
 
-    def take(self, job_id: int) -> JobSpec | None:
+    def take(self, job_id: int) -> m.JobSpec | None:
         """Remove a job and return it; None if it is not there."""
         job = self.pop(job_id, None)
         if job is not None:
@@ -507,11 +496,11 @@ class Queue(dict[int, JobSpec]):
                 self._columns = None
         return job
 
-    def first(self) -> JobSpec:
+    def first(self) -> m.JobSpec:
         """Return the first job; StopIteration if there is none."""
         return next(iter(self.values()))
 
-    def fitting(self, threads: int, longest_us: int, extra: int) -> list[JobSpec]:
+    def fitting(self, threads: int, longest_us: int, extra: int) -> list[m.JobSpec]:
         """Return, in order, the jobs of at most ``threads`` processes that are short, or of at most ``extra`` processes.
 
         Short is an estimate up to ``longest_us``.
@@ -544,17 +533,17 @@ class _Columns:
 
     __slots__ = ("_end", "_estimates_us", "_jobs", "_left", "_places", "_processes")
 
-    def __init__(self, jobs: list[JobSpec]) -> None:
+    def __init__(self, jobs: list[m.JobSpec]) -> None:
         room = max(_LEAST, 2 * len(jobs))
         self._processes: NDArray[np.int64] = np.full(room, _GONE, np.int64)
         self._estimates_us: NDArray[np.int64] = np.zeros(room, np.int64)
         self._processes[: len(jobs)] = [job.processes for job in jobs]
         self._estimates_us[: len(jobs)] = [job.estimate_us for job in jobs]
-        self._jobs: list[JobSpec | None] = list(jobs)
+        self._jobs: list[m.JobSpec | None] = list(jobs)
         self._places = {job.id: place for place, job in enumerate(jobs)}
         self._end = len(jobs)
 
-    def append(self, job: JobSpec) -> bool:
+    def append(self, job: m.JobSpec) -> bool:
         """Enter a job behind all others; return whether there was room for it."""
         if self._end == len(self._processes):
             return False
@@ -572,7 +561,7 @@ class _Columns:
         self._processes[place] = _GONE
         return self._end <= 2 * len(self._places) + _LEAST
 
-    def fitting(self, threads: int, longest_us: int, extra: int) -> list[JobSpec]:
+    def fitting(self, threads: int, longest_us: int, extra: int) -> list[m.JobSpec]:
         """Return the result of `Queue.fitting`."""
         processes = self._processes[: self._end]
         fits = processes <= threads
@@ -582,10 +571,10 @@ class _Columns:
         return [job for place in fits.nonzero()[0].tolist() if (job := jobs[place]) is not None]
 
 
-def short_or_narrow(jobs: Iterable[JobSpec], free: int, longest_us: int, extra: int) -> list[JobSpec]:
+def short_or_narrow(jobs: Iterable[m.JobSpec], free: int, longest_us: int, extra: int) -> list[m.JobSpec]:
     """Return the jobs that fit and end by the shadow time, or leave the head enough threads: EASY's rule."""
     return [job for job in jobs if job.processes <= free and (job.estimate_us <= longest_us or job.processes <= extra)]
 
 
-def _place(job: JobSpec) -> tuple[int, int]:
+def _place(job: m.JobSpec) -> tuple[int, int]:
     return job.submit_us, job.id

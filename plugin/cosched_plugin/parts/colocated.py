@@ -27,18 +27,7 @@ from cosched_plugin.core.views.whole_nodes import Occupancy, other_threads
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.offers import Gate, Offer, snapshot_now
-from cosched_plugin.protocol.messages import (
-    Action,
-    JobSpec,
-    NodeClass,
-    NoteValue,
-    ResumeJob,
-    ReviseJob,
-    Run,
-    SetNote,
-    StartTogether,
-    SuspendJob,
-)
+from cosched_plugin.protocol import messages as m
 
 # Which hardware threads of its host's nodes a co-located job gets, where the site's belief tells threads apart.
 #
@@ -56,14 +45,14 @@ _Preference: TypeAlias = Callable[["_OnNode", int], tuple[int, ...]]
 class SeatOf(NamedTuple):
     """A job and its threads."""
 
-    job: JobSpec  # the job
-    runs: tuple[Run, ...]  # its nodes and threads
+    job: m.JobSpec  # the job
+    runs: tuple[m.Run, ...]  # its nodes and threads
 
 
 class Seating(NamedTuple):
     """The chosen threads of a co-located job."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[m.Run, ...]
     slowdown: float  # the larger of the two, on the worst node
     name: str
     compared: dict[str, float]  # slowdown by seat, of those that differ
@@ -72,7 +61,7 @@ class Seating(NamedTuple):
 class _OnNode(NamedTuple):
     """The host's threads on a node of this kind."""
 
-    node: NodeClass
+    node: m.NodeClass
     host: ThreadMask
 
     def core(self, thread: int) -> int:
@@ -147,18 +136,18 @@ def _class_of_nodes(view: View) -> list[int]:
     return [place for place, item in enumerate(view.machine.classes) for _ in range(item.nodes)]
 
 
-def _kinds(classes: Sequence[NodeClass]) -> list[int]:
+def _kinds(classes: Sequence[m.NodeClass]) -> list[int]:
     """Return for each class the place of its shape among the different ones, as models count them."""
     shapes: dict[NodeShape, int] = {}
     return [shapes.setdefault(shape_of(item), len(shapes)) for item in classes]
 
 
-def may_meet(job: JobSpec, model: PairModel | None) -> bool:
+def may_meet(job: m.JobSpec, model: PairModel | None) -> bool:
     """Tell whether a job may share cores, or a node by halves: it is no `unpaired` one, and the model knows it."""
     return model is not None and not job.unpaired and model.knows(job)
 
 
-def worst_resource(job: JobSpec, other: JobSpec, model: PairModel) -> str | None:
+def worst_resource(job: m.JobSpec, other: m.JobSpec, model: PairModel) -> str | None:
     """Return the resource that adds most to the larger slowdown of two jobs; None if the model does not say."""
     sides = [model.parts(job, other), model.parts(other, job)]
     parts = max(sides, key=lambda side: sum([penalty for _, penalty in side]))
@@ -229,11 +218,11 @@ class Pair(NamedTuple):
         return max(self.host.end_us, self.guest.end_us)
 
     @property
-    def decisions(self) -> tuple[Action, ...]:
+    def decisions(self) -> tuple[m.Action, ...]:
         """Return the start of both, and their notes."""
         host, guest = self.host.job, self.guest.job
         return (
-            StartTogether((self.host.start(), self.guest.start())),
+            m.StartTogether((self.host.start(), self.guest.start())),
             *paces(Work(host.id, self.host_work_us), Work(guest.id, self.guest_work_us), self.slowdown),
         )
 
@@ -278,14 +267,14 @@ class Guest(NamedTuple):
         return max(self.guest.end_us, self.guest.start_us + self.host_span_us)
 
     @property
-    def decisions(self) -> tuple[Action, ...]:
+    def decisions(self) -> tuple[m.Action, ...]:
         """Return the start of the guest, the host's new expected end, and their notes."""
         now_us, host, guest = self.guest.start_us, self.host, self.guest.job
         longer_us = self.host_span_us - self.left_us
         limit_us = None if host.limit_us is None else host.limit_us + longer_us
         return (
             self.guest.start(),
-            ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
+            m.ReviseJob(host.job.id, now_us + self.host_span_us - host.start_us, limit_us),
             *paces(
                 Work(host.job.id, self.left_us, self.progress_us), Work(guest.id, self.guest_work_us), self.slowdown
             ),
@@ -311,7 +300,7 @@ class Guest(NamedTuple):
 
 
 def pair_up(
-    host: Offer, guest: JobSpec, slowdown: float, context: Context, gate: Gate, most: float | None = None
+    host: Offer, guest: m.JobSpec, slowdown: float, context: Context, gate: Gate, most: float | None = None
 ) -> Pair | None:
     """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate refuses.
 
@@ -341,7 +330,7 @@ def pair_up(
 
 
 def join_host(
-    host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate, most: float | None = None
+    host: Running, guest: m.JobSpec, slowdown: float, context: Context, gate: Gate, most: float | None = None
 ) -> Guest | None:
     """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate refuses.
 
@@ -379,7 +368,7 @@ def _seating(host: SeatOf, guest: SeatOf, view: View, most: float | None, *, sta
     return choose_seat(host, guest, model, view, starting=starting)
 
 
-def _why(host: JobSpec, guest: JobSpec, seating: Seating | None, view: View) -> dict[str, object]:
+def _why(host: m.JobSpec, guest: m.JobSpec, seating: Seating | None, view: View) -> dict[str, object]:
     """Return the facts for a decision trace about the guest's threads, and about the resource that costs the pair most."""
     facts: dict[str, object] = {}
     if view.pairs is not None and (resource := worst_resource(host, guest, view.pairs)):
@@ -389,7 +378,9 @@ def _why(host: JobSpec, guest: JobSpec, seating: Seating | None, view: View) -> 
     return facts
 
 
-def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: float, view: View, gate: Gate) -> bool:
+def _may_hold(
+    host: tuple[int, int, int], guest: tuple[int, m.JobSpec], slowdown: float, view: View, gate: Gate
+) -> bool:
     """Quick check: tell whether the gate may admit both, by the guest's estimate, before the guest has a place.
 
     ``host`` is (instant from which its threads would be free without the pair, its work left, its processes); ``guest`` is (such an
@@ -402,7 +393,7 @@ def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: 
     )
 
 
-def open_beside(runs: tuple[Run, ...], view: View) -> Layers | None:
+def open_beside(runs: tuple[m.Run, ...], view: View) -> Layers | None:
     """Return the free ones of the other hardware threads of the cores of ``runs``; None where both threads of some core are there."""
     others = other_threads(layers_of(runs, view.machine.depth, view.machine.nodes), view.machine)
     if others is None:
@@ -410,7 +401,9 @@ def open_beside(runs: tuple[Run, ...], view: View) -> Layers | None:
     return common(others, view.all_free)
 
 
-def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:
+def beside(
+    starting: m.JobSpec | None, runs: tuple[m.Run, ...], guest: m.JobSpec, view: View
+) -> tuple[m.Run, ...] | None:
     """Return the other hardware threads of the cores of ``runs`` for ``guest``, or None if they do not hold it.
 
     ``starting`` is the job on ``runs`` if it only starts now, and so is not counted yet in what is free.
@@ -444,11 +437,11 @@ def slowed(alone: Offer, span_us: int) -> Offer:
     return Offer(job, alone.start_us, alone.runs, span_us / job.estimate_us, span_us, limit_us)
 
 
-def paces(one: Work, other: Work, slowdown: float) -> tuple[SetNote, SetNote]:
+def paces(one: Work, other: Work, slowdown: float) -> tuple[m.SetNote, m.SetNote]:
     """Return the notes of a pair."""
     return (
-        SetNote(one.job_id, NOTE, tuple(Pace(other.job_id, one.progress_us, one.left_us, slowdown))),
-        SetNote(other.job_id, NOTE, tuple(Pace(one.job_id, other.progress_us, other.left_us, slowdown))),
+        m.SetNote(one.job_id, NOTE, tuple(Pace(other.job_id, one.progress_us, one.left_us, slowdown))),
+        m.SetNote(other.job_id, NOTE, tuple(Pace(one.job_id, other.progress_us, other.left_us, slowdown))),
     )
 
 
@@ -469,10 +462,10 @@ def partner_of(job_id: int, view: View) -> int | None:
 # Expected ends that change when co-located jobs come or go, and the notes that hold what is believed of such jobs.
 
 
-def delete_stale_notes(view: View, key: str) -> Iterator[Action]:
+def delete_stale_notes(view: View, key: str) -> Iterator[m.Action]:
     """Delete the notes under ``key`` of pending jobs: they were requeued, and the notes are stale."""
     for job in view.pending_with_note(key):
-        yield SetNote(job.id, key, None)
+        yield m.SetNote(job.id, key, None)
 
 
 def running_with_note(key: str, view: View) -> list[int]:
@@ -484,14 +477,14 @@ def running_with_note(key: str, view: View) -> list[int]:
     return sorted([job_id for job_id in noted if job_id is not None and job_id in running])
 
 
-def expect_end(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[Action]:
+def expect_end(job_id: int, end_us: int, view: View, lost_us: int | None = None) -> Iterator[m.Action]:
     """Yield a job's new expected end; its limit grows by ``lost_us``, the cost of co-location (None: by as much as the end moves)."""
     running = view.running[job_id]
     if running.end_us != end_us:
         limit_us = running.limit_us
         if limit_us is not None:
             limit_us += max(0, end_us - running.end_us if lost_us is None else lost_us)
-        yield ReviseJob(job_id, end_us - running.start_us, limit_us)
+        yield m.ReviseJob(job_id, end_us - running.start_us, limit_us)
 
 
 # Reactions to partners that have ended and to measured slowdowns of pairs (LOMARC paper, section 5.1).
@@ -510,16 +503,16 @@ class PairMonitor:
         self._max_slowdown = max_slowdown
         # Caches: jobs that need nothing as long as the job, its partner and its note stay the same; the version of the view at
         # which that was true of all jobs; and the manager's interventions when jobs without a note were last looked at.
-        self._settled: dict[int, tuple[Running, Running, NoteValue]] = {}
+        self._settled: dict[int, tuple[Running, Running, m.NoteValue]] = {}
         self._settled_at = self._interventions = -1
 
-    def keep_up(self, view: View) -> Iterator[Action]:
+    def keep_up(self, view: View) -> Iterator[m.Action]:
         """Yield the decisions that bring expected ends and notes of pairs up to date."""
         yield from delete_stale_notes(view, NOTE)
         if self._interventions != view.interventions:  # it may have refused to resume jobs whose notes are gone
             self._interventions, notes = view.interventions, view.notes(NOTE)
             stopped = [job_id for job_id, job in view.running.items() if job.stopped and job_id not in notes]
-            yield from map(ResumeJob, sorted(stopped))
+            yield from map(m.ResumeJob, sorted(stopped))
         version = view.version
         if self._settled_at == version:
             return
@@ -537,7 +530,7 @@ class PairMonitor:
                 version, notes = -1, view.notes(NOTE)
         self._settled_at = version
 
-    def _of_one(self, job_id: int, view: View) -> Iterable[Action]:
+    def _of_one(self, job_id: int, view: View) -> Iterable[m.Action]:
         pace = pace_of(job_id, view)
         if pace is None:
             return ()
@@ -555,17 +548,17 @@ class PairMonitor:
         return ()
 
 
-def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
+def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[m.Action]:
     job_id = running.job.id
     end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
     if running.stopped:
-        yield ResumeJob(job_id)
+        yield m.ResumeJob(job_id)
     # The limit of a suspended job stood still
     yield from expect_end(job_id, end_us, view, lost_us=None if running.suspended_us is None else 0)
-    yield SetNote(job_id, NOTE, None)
+    yield m.SetNote(job_id, NOTE, None)
 
 
-def _revise_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
+def _revise_pace(one: Running, other: Running, measured: float, view: View) -> Iterator[m.Action]:
     """Replace the believed slowdown of a pair by the measured one, for the past and the future."""
     now_us = view.now_us
     left = [_work_left(running, measured, view) for running in (one, other)]
@@ -582,13 +575,13 @@ def _work_left(running: Running, measured: float, view: View) -> Work:
     return Work(running.job.id, 1 if pace is None else pace.left_after(progress_us, measured), progress_us)
 
 
-def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[Action]:
+def _stop_one(one: Running, other: Running, measured: float, view: View) -> Iterator[m.Action]:
     """Suspend the later job of a pair until its partner ends."""
     stays, stops = sorted((one, other), key=lambda running: (running.start_us, running.job.id))
     now_us = view.now_us
     goes_on, waits = _work_left(stays, measured, view), _work_left(stops, measured, view)
     view.explain(stops.job.id, partner=stays.job.id, measured_slowdown=measured)
-    yield SuspendJob(stops.job.id)
+    yield m.SuspendJob(stops.job.id)
     yield from expect_end(stays.job.id, now_us + goes_on.left_us, view)
     lost_us = now_us + waits.left_us - stops.end_us  # up to now; its limit stands still with it
     yield from expect_end(stops.job.id, now_us + goes_on.left_us + waits.left_us, view, lost_us=lost_us)

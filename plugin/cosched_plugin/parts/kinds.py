@@ -17,19 +17,8 @@ from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.ledger.running import Ended, Running
+from cosched_plugin.parts import offers
 from cosched_plugin.parts.needs import NONE, Needs
-from cosched_plugin.parts.offers import (
-    EMPTY,
-    UNRESERVED,
-    Gate,
-    Gatekeeper,
-    Offer,
-    PendingJobs,
-    Seat,
-    Snapshot,
-    snapshot_at,
-    snapshot_now,
-)
 from cosched_plugin.protocol.messages import Action, JobSpec, NoteValue, Run, StartJob
 
 # What the parts of a policy have in common.
@@ -172,7 +161,7 @@ class Ledger(Part, Protocol):
 class Placer(Protocol):
     """The part of a placement that keeps a reservation."""
 
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: JobSpec, snapshot: offers.Snapshot) -> offers.Offer | None:
         """Return the job's place in ``snapshot``, or None."""
 
 
@@ -201,32 +190,32 @@ class Placement(Part, Protocol):
         return view.never(job)
 
     @abstractmethod
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: JobSpec, snapshot: offers.Snapshot) -> offers.Offer | None:
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
 
     def price(self, job: JobSpec, view: View) -> int:
         """Return the price of `offer` in units of work, which a pass pays where work is limited. `earliest` pays for itself."""
         return 0
 
-    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
+    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: offers.Snapshot) -> offers.Offer:
         """Return the job on threads that another part has chosen, with its expected run time there without co-located jobs."""
-        return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
+        return offers.Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
 
     def start(self, job: JobSpec, view: View) -> StartJob:
         """Return the decision to start ``job`` now; there must be a place for it."""
-        offer = self.offer(job, snapshot_now(view))
+        offer = self.offer(job, offers.snapshot_now(view))
         assert offer is not None
         return offer.start()
 
-    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
+    def promising(self, jobs: list[JobSpec], snapshot: offers.Snapshot) -> list[JobSpec]:
         """Quick check of many jobs: return those that may get an offer in ``snapshot``. No job with an offer is left out."""
         return jobs
 
-    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+    def earliest(self, job: JobSpec, view: View) -> offers.Offer | None:
         """Return the job's first place as running jobs end; None if it has none even when all have ended."""
         for at_us, free in view.availability():
             if size(free) >= job.processes:
-                offer = self.offer(job, snapshot_at(view, at_us, free))
+                offer = self.offer(job, offers.snapshot_at(view, at_us, free))
                 if offer is not None:
                     return offer
         return None
@@ -262,7 +251,7 @@ class NodePlacement(Placement, Protocol):
         return view.machine.eligible(job)
 
     @abstractmethod
-    def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
+    def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: offers.Snapshot) -> offers.Offer | None:
         """Return the job on empty nodes with a given footprint; None if there are too few."""
 
     @abstractmethod
@@ -281,7 +270,7 @@ class FoundPlace(Protocol):
         """Return the job."""
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> offers.Snapshot:
         """Return the machine in which it was found."""
 
     @property
@@ -292,7 +281,7 @@ class FoundPlace(Protocol):
     def end_us(self) -> int:
         """Return start + estimate x factor."""
 
-    def offer(self) -> Offer:
+    def offer(self) -> offers.Offer:
         """Return the place as an offer."""
 
 
@@ -307,7 +296,7 @@ class PenaltyPlacement(Placement, Protocol):
         return job.id
 
     @abstractmethod
-    def find(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> FoundPlace | None:
+    def find(self, job: JobSpec, snapshot: offers.Snapshot, thresholds: Sequence[float] = ()) -> FoundPlace | None:
         """Return a place within the lowest threshold that can be met in ``snapshot``; None if the job has none."""
 
     @abstractmethod
@@ -315,7 +304,7 @@ class PenaltyPlacement(Placement, Protocol):
         """Return the first step of the view's availability in which `find` finds a place: the step's number and the place."""
 
     @abstractmethod
-    def meets(self, job: JobSpec, snapshot: Snapshot, threshold: float | None) -> bool:
+    def meets(self, job: JobSpec, snapshot: offers.Snapshot, threshold: float | None) -> bool:
         """Quick check: tell whether `find` would find a place within ``threshold``."""
 
     @abstractmethod
@@ -414,7 +403,7 @@ class Matching(Part, Protocol):
         return iter(())
 
     @abstractmethod
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+    def seat(self, offer: offers.Offer, context: Context, gate: offers.Gate) -> offers.Seat | None:
         """Return a seat for ``offer``, co-located or alone; None if neither is admitted. ``context.pending`` includes the job."""
 
     def may_host(self, job: JobSpec) -> bool:
@@ -425,14 +414,14 @@ class Matching(Part, Protocol):
         """Tell whether there are running jobs that a pending one might join."""
         return False
 
-    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+    def join_candidates(self, context: Context, gate: offers.Gatekeeper = offers.UNRESERVED) -> Collection[int]:
         """Return the ids of pending jobs that might join a running one; jobs that ``gate`` refuses everywhere may be left out.
 
         Without a gate, a call may repeat a ``context.pending`` from before the last starts: the answer is as it was then.
         """
         return ()
 
-    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+    def join(self, job: JobSpec, context: Context, gate: offers.Gate) -> offers.Seat | None:
         """Return a seat for ``job`` on a running job's nodes."""
         return None
 
@@ -446,24 +435,24 @@ class Context(NamedTuple):
     matching: Matching  # the part that finds co-located jobs
     footprints: NodePlacement  # what jobs take on whole nodes
     pairing: Pairing  # the part that chooses which rows run together
-    pending: PendingJobs = EMPTY  # the pending jobs in queue order: `pending.jobs`
+    pending: offers.PendingJobs = offers.EMPTY  # the pending jobs in queue order: `pending.jobs`
     ledger: Ledger | None = None  # what jobs would have without co-location; None: nobody keeps account
 
     # Must be called after starts, before the matching is asked again, unless it is settled: a matching looks for partners among
     # `pending`, and keeps what it found for as long as it gets the same object.
-    def over(self, pending: PendingJobs) -> Context:
+    def over(self, pending: offers.PendingJobs) -> Context:
         """Return this context with another queue."""
         return tuple.__new__(Context, (*self[:6], pending, self[7]))  # a call of the class takes twice as long
 
     # A pass must ask here and never the placement: the price is paid here, and None may mean that the budget is spent. What is asked
     # for a reservation goes through `Placement.earliest`, which pays for itself and is never cut short.
-    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+    def offer(self, job: JobSpec, snapshot: offers.Snapshot) -> offers.Offer | None:
         """Pay for and return the job's place in ``snapshot``; None if it has none, or if the budget is spent."""
         if self.view.work.limited and not self._pay_for(job):
             return None
         return self.placement.offer(job, snapshot)
 
-    def promising(self, jobs: list[JobSpec], snapshot: Snapshot) -> list[JobSpec]:
+    def promising(self, jobs: list[JobSpec], snapshot: offers.Snapshot) -> list[JobSpec]:
         """Return the jobs that may get an offer in ``snapshot``: the first of them, as many as the budget can pay an offer for."""
         return self.placement.promising(self.within_budget(jobs), snapshot)
 
@@ -482,9 +471,9 @@ class Context(NamedTuple):
         price = self.placement.price(job, self.view)
         return not price or self.view.work.spend(price)
 
-    def arranged(self) -> PendingJobs:
+    def arranged(self) -> offers.PendingJobs:
         """Return all pending jobs in queue order."""
-        return PendingJobs(self.order.arrange(self.view.queue, self.view))
+        return offers.PendingJobs(self.order.arrange(self.view.queue, self.view))
 
 
 # Fairness: what co-location may cost others.

@@ -14,29 +14,10 @@ from typing import Annotated, Any, Final, NamedTuple, Union, cast, get_args, get
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol import values as v
 from cosched_plugin.protocol.errors import Fault, refuse, show
 from cosched_plugin.protocol.fields import SPARSE, Form, Inline, Items, Range
 from cosched_plugin.protocol.limits import MAX_ARRAY_ITEMS, MAX_NODES, MAX_THREADS
-from cosched_plugin.protocol.values import (
-    Read,
-    Write,
-    check_size,
-    integer_reader,
-    one_of,
-    optional,
-    read_amounts,
-    read_each,
-    read_flag,
-    read_free,
-    read_name,
-    read_pairs,
-    read_runs,
-    read_text,
-    read_usage,
-    read_value,
-    row_reader,
-    write_runs,
-)
 
 
 class Missing:
@@ -53,8 +34,8 @@ class Field(NamedTuple):
     exact: type | None  # int or str: checked in place; None: ``read`` checks
     low: int  # smallest and largest integer accepted
     high: int
-    read: Read
-    write: Write | None  # None: written as it is
+    read: v.Read
+    write: v.Write | None  # None: written as it is
     nil: bool  # None is a value, too
     default: object  # REQUIRED, or the value that an absent field has
 
@@ -68,7 +49,7 @@ class Record:
         self.kind = kind
         self.tag = tag
         self.fields = fields
-        self.read: Read = self._first_read
+        self.read: v.Read = self._first_read
         self.write: Callable[[Any], dict[str, Any]] = self._first_write
 
     # `read` returns the tuple that a map describes, or raises Fault; `write` the map, without the fields that are at their default.
@@ -123,8 +104,8 @@ class _Way(NamedTuple):
     exact: type | None
     low: int
     high: int
-    read: Read
-    write: Write | None
+    read: v.Read
+    write: v.Write | None
     nil: bool = False
 
 
@@ -143,9 +124,9 @@ def _way(hint: Any) -> _Way:
     if hint is int:
         return _way_of_integers(Range(0))
     if hint is str:
-        return _Way(str, 0, 0, read_text, None)
+        return _Way(str, 0, 0, v.read_text, None)
     if hint is bool:
-        return _special(read_flag)
+        return _special(v.read_flag)
     if hint is Profile:
         return _special(_read_profile, _nested(_PROFILE)[1])
     if hasattr(hint, "_fields"):
@@ -158,17 +139,17 @@ def _way(hint: Any) -> _Way:
     if origin is tuple:
         ways = [_way(item) for item in args]
         items = "integers" if all(way.exact is int for way in ways) else "items"
-        return _special(row_reader(f"a list of {len(ways)} {items}", [way.read for way in ways]))
+        return _special(v.row_reader(f"a list of {len(ways)} {items}", [way.read for way in ways]))
     if origin in (Union, UnionType) and args[1:] == (type(None),):
         way = _way(args[0])
         write = way.write
         if write is not None:
             write = partial(_write_optional, write)
-        return way._replace(read=optional(way.read), write=write, nil=True)
+        return way._replace(read=v.optional(way.read), write=write, nil=True)
     raise TypeError(f"no form for {hint}")
 
 
-def _nested(of: Record) -> tuple[Read, Write]:
+def _nested(of: Record) -> tuple[v.Read, v.Write]:
     """Return how a record inside another is read and written, by what is made for it when it is first wanted."""
 
     def read(raw: Any) -> Any:
@@ -180,7 +161,7 @@ def _nested(of: Record) -> tuple[Read, Write]:
     return read, write
 
 
-def _write_optional(write: Write, value: Any) -> Any:
+def _write_optional(write: v.Write, value: Any) -> Any:
     return None if value is None else write(value)
 
 
@@ -194,15 +175,15 @@ def _marked(base: Any, marks: Sequence[Any]) -> _Way:
             case Items():
                 return _list(get_args(base)[0], mark)
             case frozenset():
-                return _special(one_of(mark))
+                return _special(v.one_of(mark))
     return _way(base)
 
 
 def _way_of_integers(span: Range) -> _Way:
-    return _Way(int, *span, integer_reader(*span), None)
+    return _Way(int, *span, v.integer_reader(*span), None)
 
 
-def _special(read: Read, write: Write | None = None) -> _Way:
+def _special(read: v.Read, write: v.Write | None = None) -> _Way:
     return _Way(None, 0, 0, read, write)
 
 
@@ -216,7 +197,7 @@ def _list(item: Any, items: Items) -> _Way:
     def read(raw: Any) -> tuple[Any, ...]:
         if most and type(raw) is tuple and len(raw) > most:
             raise Fault("limit", f"{len(raw)} items; the limit is {most}")
-        return read_each(raw, way.read, least)
+        return v.read_each(raw, way.read, least)
 
     write = way.write
     return _special(read, write and (lambda values: [write(value) for value in values]))
@@ -259,7 +240,7 @@ def _made(lines: Sequence[str], names: Mapping[str, Any]) -> Any:
     return made["made"]
 
 
-def _reader(of: Record) -> Read:
+def _reader(of: Record) -> v.Read:
     names: dict[str, Any] = {"Fault": Fault, "new": tuple.__new__, "kind": of.kind, "slow": partial(_read_slowly, of)}
     required: list[int] = []
     optional_: list[int] = []
@@ -287,7 +268,7 @@ def _reader(of: Record) -> Read:
         "  pass",
         " return slow(raw)",
     ]
-    return cast("Read", _made(lines, names))
+    return cast("v.Read", _made(lines, names))
 
 
 def _check(field: Field, place: int, indent: str) -> list[str]:
@@ -377,7 +358,7 @@ def _written(field: Field, place: int, names: dict[str, Any]) -> str:
     return f"w{place}(v{place})"
 
 
-def read_tagged(tables: Mapping[str, Record], raw: Any, unknown: Read | None) -> Any:
+def read_tagged(tables: Mapping[str, Record], raw: Any, unknown: v.Read | None) -> Any:
     """Return the tuple that map ``raw`` describes, by its ``type``; ``unknown`` stands in for unknown tags, None refuses them."""
     if type(raw) is not dict:
         refuse("a map", raw)
@@ -389,17 +370,17 @@ def read_tagged(tables: Mapping[str, Record], raw: Any, unknown: Read | None) ->
         return of.read(raw)
     if unknown is None:
         raise Fault("unknown", f"unknown type {show(tag)}").under("type")
-    read_free(raw)
-    return unknown(read_name(tag))
+    v.read_free(raw)
+    return unknown(v.read_name(tag))
 
 
 def _read_unknown(of: Record, raw: dict[str, Any]) -> None:
     """Check the fields that ``of`` does not know: they are ignored, but must respect the limits."""
-    check_size(raw)
+    v.check_size(raw)
     known = {field.name for field in of.fields}
     for name, value in raw.items():
         if name not in known and not (name == "type" and of.tag is not None):
-            read_free({name: value})
+            v.read_free({name: value})
 
 
 # ---------------------------------------------------------------- forms of their own
@@ -435,13 +416,13 @@ def _write_classes(classes: Any) -> Any:
 # Issue slots are relative to a core; the bounds are those of the hardware model.
 _PROFILE: Final = _record(Profile, None, {name: Annotated[int, Range(0, most)] for name, most in MOST.items()})
 _FORMS: Final[Mapping[str, _Way]] = {
-    "amounts": _special(read_amounts),
+    "amounts": _special(v.read_amounts),
     "classes": _special(_read_classes, _write_classes),
-    "name": _special(read_name, read_name),
-    "pairs": _special(read_pairs, read_pairs),
-    "runs": _special(read_runs, write_runs),
-    "usage": _special(read_usage),
-    "value": _special(read_value, read_value),
+    "name": _special(v.read_name, v.read_name),
+    "pairs": _special(v.read_pairs, v.read_pairs),
+    "runs": _special(v.read_runs, v.write_runs),
+    "usage": _special(v.read_usage),
+    "value": _special(v.read_value, v.read_value),
 }
 
 

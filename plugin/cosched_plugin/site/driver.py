@@ -19,33 +19,9 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from cosched_plugin.common.threads import each_mask
 from cosched_plugin.ledger.running import Running
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
-from cosched_plugin.protocol.messages import (
-    END_STATES,
-    UNKNOWN,
-    Action,
-    ActionRefused,
-    Event,
-    Events,
-    JobEnded,
-    JobModified,
-    JobSubmitted,
-    KillJob,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    WakeAt,
-    Welcome,
-    Woken,
-    started_by,
-    starts_of,
-)
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.snapshots import (
     EXACT,
@@ -78,13 +54,13 @@ Outcome: TypeAlias = "str | Unsettled | None"  # why it was refused; of unknown 
 class Actuator(Protocol):
     """What an adapter does at its manager."""
 
-    def carry_out(self, action: Action) -> Outcome:
+    def carry_out(self, action: m.Action) -> Outcome:
         """Carry out a start (of a group: all or none), revision, suspension, resumption, rejection, or what else has no place in books.
 
         May be called again with the same action after a crash.
         """
 
-    def withdraw(self, start: StartJob) -> bool | None:
+    def withdraw(self, start: m.StartJob) -> bool | None:
         """Take back a start that was accepted, but has not come true in time; the job must not start by itself any more.
 
         Return whether it is held for now, so that it is not started again at once; later snapshots say when that ends. None: it has
@@ -96,7 +72,7 @@ class Driver:
     """The manager's half of the conversation, for a real manager that is polled and given orders."""
 
     def __init__(
-        self, machine: Welcome, store: Store, actuator: Actuator, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
+        self, machine: m.Welcome, store: Store, actuator: Actuator, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
     ) -> None:
         """``machine`` says what a welcome says of nodes and beliefs; jobs, notes and wakes come from the store and from snapshots."""
         saved = store.load(machine)
@@ -113,19 +89,19 @@ class Driver:
         self._rules = rules
         self.confirm_us = confirm_us  # after which an order that is not seen is given up
         self._orders: list[Order] = []
-        self._refused: list[ActionRefused] = []  # of the last answer, not told yet
+        self._refused: list[m.ActionRefused] = []  # of the last answer, not told yet
         self._snapshot: Snapshot | None = None  # the last one, not told yet
         # Jobs of which something may have changed since the last save, with None for notes about none of them; None: all.
         self._touched: set[int | None] | None = None
         self._asks = True  # a scheduler that has just begun has not been asked
-        self._open: Events | None = None
+        self._open: m.Events | None = None
         self._rounds = 0  # batches in a row that held nothing but refusals
         if saved is not None:
             self.books.restarts.update(saved.restarts)
             self._orders = list(saved.orders)
         self._new = saved is None
 
-    def inventory(self) -> Welcome:
+    def inventory(self) -> m.Welcome:
         """Return the welcome of a scheduler that begins now; it will be asked with the next batch, if only with an empty one."""
         self._absorb()
         self._asks, self._open = True, None
@@ -152,7 +128,7 @@ class Driver:
         held = len(self.books)
         self.update(now_us, snapshot)
         events = self._absorb()
-        unseen = sum(isinstance(event, JobEnded) and event.state == UNKNOWN for event in events)
+        unseen = sum(isinstance(event, m.JobEnded) and event.state == m.UNKNOWN for event in events)
         if unseen:
             self.lost.append(f"{unseen} jobs have ended since, and it is not known how")
         if self._new:
@@ -164,7 +140,7 @@ class Driver:
         elif not held and len(self.books):
             self.lost.append("the store held no jobs")
 
-    def _absorb(self) -> list[Event]:
+    def _absorb(self) -> list[m.Event]:
         """Let what the last snapshot tells happen in the books alone, for a scheduler that begins with them; return it."""
         events = self._changes()
         self._tell_books(events)
@@ -177,25 +153,25 @@ class Driver:
         plans = {job_id: running.runs for job_id, running in self.books.ledger.running.items()}
         self._snapshot = with_threads(snapshot, plans, self.books.ledger.machine.threads_of)
 
-    def _tell_books(self, events: Sequence[Event]) -> None:
+    def _tell_books(self, events: Sequence[m.Event]) -> None:
         """Apply events to the books; what was refused is undone there already."""
         for event in events:
             self._touch(
-                event.job.id if isinstance(event, JobSubmitted | JobModified) else getattr(event, "job_id", None)
+                event.job.id if isinstance(event, m.JobSubmitted | m.JobModified) else getattr(event, "job_id", None)
             )
-        self.books.happen([event for event in events if not isinstance(event, ActionRefused)])
+        self.books.happen([event for event in events if not isinstance(event, m.ActionRefused)])
 
     def _advance(self, now_us: int) -> None:
         if now_us < self.books.ledger.now_us:
             raise RemoteProtocolError("clock", "", f"time runs backwards, from {self.books.ledger.now_us} to {now_us}")
         self.books.ledger.now_us = now_us
 
-    def _changes(self) -> list[Event]:
+    def _changes(self) -> list[m.Event]:
         """Return what the last snapshot tells that the books do not know; late refusals come first."""
         snapshot, self._snapshot = self._snapshot, None
         if snapshot is None:
             return []
-        refusals: list[Event] = []
+        refusals: list[m.Event] = []
         jobs = dict(snapshot.jobs)
         on_nodes = [polled for polled in jobs.values() if polled.state in (RUNNING, SUSPENDED) and not polled.to_disk]
         held = _threads_of(on_nodes)
@@ -240,17 +216,17 @@ class Driver:
         known = {job_id: self.books.polled(job_id) for job_id in there}
         restarted = any(each is not None and there[job_id].restarts > each.restarts for job_id, each in known.items())
         match order.action:
-            case StartJob() | StartTogether():
+            case m.StartJob() | m.StartTogether():
                 return restarted or PENDING not in states  # it may have started, and been requeued since
-            case SuspendJob():
+            case m.SuspendJob():
                 return RUNNING not in states
-            case ResumeJob():
+            case m.ResumeJob():
                 return SUSPENDED not in states
-            case RejectJob():
+            case m.RejectJob():
                 return PENDING not in states
-            case KillJob() | RequeueJob():
+            case m.KillJob() | m.RequeueJob():
                 return restarted or not {RUNNING, SUSPENDED} & states
-            case ReviseJob(job_id, _, limit_us):
+            case m.ReviseJob(job_id, _, limit_us):
                 running = self.books.ledger.running.get(job_id)
                 grain_us = self._rules.limit_grain_us
                 granted = jobs[job_id].limit_us if job_id in jobs else None
@@ -260,14 +236,14 @@ class Driver:
             case _:
                 return True  # events will say
 
-    def _give_up(self, order: Order, jobs: dict[int, PolledJob], *, may_wait: bool) -> list[ActionRefused]:
+    def _give_up(self, order: Order, jobs: dict[int, PolledJob], *, may_wait: bool) -> list[m.ActionRefused]:
         """Stop waiting for an order: a start is taken back, but one that has come true only if not ``may_wait``."""
         # Once more: no event says that it failed.
-        if isinstance(order.action, ResumeJob | RejectJob | KillJob | RequeueJob):
+        if isinstance(order.action, m.ResumeJob | m.RejectJob | m.KillJob | m.RequeueJob):
             self._send(order._replace(since_us=self.books.ledger.now_us))
             _hide(order.action.job_id, jobs, self.books.polled(order.action.job_id))
         late, seen = [], False
-        for start in starts_of(order.action):
+        for start in m.starts_of(order.action):
             if start.job_id in jobs and jobs[start.job_id].state == PENDING:
                 held = self._actuator.withdraw(start)
                 if held is None and may_wait:
@@ -281,11 +257,11 @@ class Driver:
         if seen:
             self._orders.append(order._replace(since_us=self.books.ledger.now_us))
         reason = f"not seen to start within {(self.books.ledger.now_us - order.since_us) / 1_000_000:g} s"
-        return [ActionRefused(order.seq, order.number, reason, tuple(late))] if late else []
+        return [m.ActionRefused(order.seq, order.number, reason, tuple(late))] if late else []
 
     # ------------------------------------------------------------ rounds
 
-    def next_batch(self) -> Events | None:
+    def next_batch(self) -> m.Events | None:
         """Return what to tell the scheduler now; None: nothing, or it has not answered the last batch.
 
         RemoteProtocolError, code ``rounds``, for a scheduler that insists on what is refused.
@@ -294,8 +270,8 @@ class Driver:
             return None
         books = self.books
         refused, self._refused = self._refused, []
-        events: list[Event] = [*refused, *self._changes()]
-        wakes = [Woken(at_us) for at_us in sorted(books.ledger.wakes) if at_us <= books.ledger.now_us]
+        events: list[m.Event] = [*refused, *self._changes()]
+        wakes = [m.Woken(at_us) for at_us in sorted(books.ledger.wakes) if at_us <= books.ledger.now_us]
         if not (events or wakes or self._asks):
             self._save()
             return None
@@ -308,10 +284,10 @@ class Driver:
         books.seq += 1
         self._tell_books((*events, *wakes))
         self._save()
-        self._open = Events(books.seq, books.ledger.now_us, (*events, *wakes))
+        self._open = m.Events(books.seq, books.ledger.now_us, (*events, *wakes))
         return self._open
 
-    def answer(self, now_us: int, actions: Sequence[Action]) -> None:
+    def answer(self, now_us: int, actions: Sequence[m.Action]) -> None:
         """Carry out the answer to the open batch; ``now_us`` is the present, at which actions are checked."""
         if self._open is None:
             raise RemoteProtocolError("sequence", "seq", "no batch is open")
@@ -333,11 +309,13 @@ class Driver:
                 continue
             running = self.books.ledger.running
             before = {job_id: running[job_id] for job_id in _jobs_of(order.action) if job_id in running}
-            self._touch(*_jobs_of(order.action), *([order.action.job_id] if isinstance(order.action, SetNote) else []))
+            self._touch(
+                *_jobs_of(order.action), *([order.action.job_id] if isinstance(order.action, m.SetNote) else [])
+            )
             reason = self.books.act(order.action)
             if reason is not None:
                 self._refuse(order, f"stale: {reason}")
-            elif not isinstance(order.action, SetNote | WakeAt):
+            elif not isinstance(order.action, m.SetNote | m.WakeAt):
                 self._send(order, before)
         self._save()
 
@@ -348,8 +326,8 @@ class Driver:
         self._save()
         outcome = self._actuator.carry_out(order.action)
         self._orders.remove(handing)
-        tried_again = before is None and not started_by(order.action)
-        if isinstance(outcome, str) and not tried_again and not isinstance(order.action, RejectJob):
+        tried_again = before is None and not m.started_by(order.action)
+        if isinstance(outcome, str) and not tried_again and not isinstance(order.action, m.RejectJob):
             self.books.put_back(order.action, before or {})
             self._touch(*_jobs_of(order.action))
             self._refuse(order, outcome)
@@ -365,7 +343,7 @@ class Driver:
             self._touched.update(job_ids)
 
     def _refuse(self, order: Order, reason: str) -> None:
-        self._refused.append(ActionRefused(order.seq, order.number, reason, started_by(order.action)))
+        self._refused.append(m.ActionRefused(order.seq, order.number, reason, m.started_by(order.action)))
 
     def _save(self) -> None:
         books = self.books
@@ -378,12 +356,12 @@ class Driver:
         self._touched = set()
 
 
-def _jobs_of(action: Action) -> Iterator[int]:
+def _jobs_of(action: m.Action) -> Iterator[int]:
     """Yield the jobs that an action is about."""
-    for start in starts_of(action):
+    for start in m.starts_of(action):
         yield start.job_id
     job_id = getattr(action, "job_id", None)
-    if isinstance(job_id, int) and not isinstance(action, StartJob | SetNote):
+    if isinstance(job_id, int) and not isinstance(action, m.StartJob | m.SetNote):
         yield job_id
 
 
@@ -398,13 +376,15 @@ def _threads_of(placed: Iterable[PolledJob]) -> dict[int, int]:
 
 def _is_in_the_way(order: Order, jobs: Mapping[int, PolledJob], held: Mapping[int, int]) -> bool:
     """Return whether a start that has not come true wants threads on which another job is seen."""
-    late = [start for start in starts_of(order.action) if start.job_id in jobs and jobs[start.job_id].state == PENDING]
+    late = [
+        start for start in m.starts_of(order.action) if start.job_id in jobs and jobs[start.job_id].state == PENDING
+    ]
     return any(mask & held.get(node, 0) for start in late for node, mask in each_mask(start.runs))
 
 
 def _hide(job_id: int, jobs: dict[int, PolledJob], known: PolledJob | None) -> None:
     """Show a job as the books have it, unless it has ended: an order about it has not had its effect yet."""
-    if job_id in jobs and jobs[job_id].state in END_STATES:
+    if job_id in jobs and jobs[job_id].state in m.END_STATES:
         return
     if known is None:
         jobs.pop(job_id, None)

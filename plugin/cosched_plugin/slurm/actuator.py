@@ -15,17 +15,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from cosched_plugin.common.slurm_notation import WAITING
-from cosched_plugin.protocol.messages import (
-    Action,
-    KillJob,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.enforcing import BaseActuator
 from cosched_plugin.site.observing import MARK
@@ -135,30 +125,30 @@ class SlurmActuator(BaseActuator):
         self._kept: Container[int] | None = None  # jobs that operators hold, where the last poll may not show that
         self._resumes: dict[int, int] = {}  # resumptions that are due later, by job
 
-    def _carry_out(self, action: Action) -> Outcome:
+    def _carry_out(self, action: m.Action) -> Outcome:
         match action:
-            case StartJob():
+            case m.StartJob():
                 return self._place(action)
-            case StartTogether():
+            case m.StartTogether():
                 return self._place_together(action)
-            case RejectJob(job_id, reason):
+            case m.RejectJob(job_id, reason):
                 return self._reject(job_id, reason)
-            case ReviseJob(job_id, _, limit_us):
+            case m.ReviseJob(job_id, _, limit_us):
                 return self._grant(job_id, limit_us)
-            case SuspendJob(job_id, to_disk):
+            case m.SuspendJob(job_id, to_disk):
                 return "no job can be suspended to disk here" if to_disk else self._suspend(job_id)
-            case ResumeJob(job_id):
+            case m.ResumeJob(job_id):
                 return self._resume(job_id)
-            case RequeueJob(job_id):
+            case m.RequeueJob(job_id):
                 return self._command("requeuehold", job_id)
-            case KillJob(job_id):
+            case m.KillJob(job_id):
                 return self._rest.cancel(self._cluster.label(job_id)) if job_id in self._cluster.records else None
             case _:
                 return f"Slurm cannot do that: {type(action).__name__}"
 
     # ------------------------------------------------------------ placements
 
-    def _place(self, start: StartJob) -> Outcome:
+    def _place(self, start: m.StartJob) -> Outcome:
         job = self._cluster.records.get(start.job_id)
         if job is None or job.state not in WAITING:
             return f"it is {'gone' if job is None else job.state}, not waiting"
@@ -192,9 +182,9 @@ class SlurmActuator(BaseActuator):
             self._kept = self._tools.kept()
         return self._kept is not None and job.job_id in self._kept
 
-    def _place_together(self, group: StartTogether) -> Outcome:
+    def _place_together(self, group: m.StartTogether) -> Outcome:
         """Place all jobs of a group: one that is refused takes the others with it, as far as Slurm answers."""
-        begun: list[StartJob] = []
+        begun: list[m.StartJob] = []
         for start in group.starts:
             outcome = self._place(start)
             if isinstance(outcome, Unsettled):
@@ -206,7 +196,7 @@ class SlurmActuator(BaseActuator):
             begun.append(start)
         return None
 
-    def _undo(self, start: StartJob) -> None:
+    def _undo(self, start: m.StartJob) -> None:
         """Take a placement back that may have come true already: such a job is requeued, and held."""
         problem = self._take_back(start.job_id)  # a job that runs is held, but its list cannot be cleared
         if problem is not None and not isinstance(problem, Warned):

@@ -21,18 +21,7 @@ from cosched_plugin.common.limits import Limited
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, swf_status, tasks_in
 from cosched_plugin.common.threads import bits_of, each_node, layers_of
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
-from cosched_plugin.protocol.messages import (
-    ANY_LAYOUT,
-    FEATURES,
-    FILLED,
-    PROTOCOL_VERSION,
-    Amounts,
-    Capabilities,
-    JobSpec,
-    Run,
-    StartJob,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
@@ -46,16 +35,16 @@ from cosched_plugin.slurm.site_file import Site
 MINUTE_US: Final = 60 * SECOND_US
 TICK: Final = "tick"  # the name of the jobs whose only use is to wake Slurm's scheduler, and of their partition
 HALF_MINUTE_US: Final = 30 * SECOND_US
-CAPABILITIES: Final = Capabilities(
+CAPABILITIES: Final = m.Capabilities(
     limit_grain_us=MINUTE_US,
     limit_late_us=30 * SECOND_US,  # slurmctld looks at limits every 30 s
     atomic_groups=False,
     picks_threads=True,
-    layout=FILLED,
+    layout=m.FILLED,
 )
 REVOKED_US: Final = 1_200_000  # a job that starts within the second of its requeue is killed for good
 _MOST_TASKS: Final = 1_000  # of an array that the scheduler is told of; the others follow as these leave
-FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "slots", "submit"))
+FEATURES_HERE: Final = tuple(name for name in m.FEATURES if name not in ("disk", "slots", "submit"))
 
 
 class Placed(NamedTuple):
@@ -91,10 +80,10 @@ class Cluster(Manager):
         self._counts, self._chooses = COUNTABLE not in ignored, ELIGIBLE_NODES not in ignored
         ours = nodes_of(polls.nodes, site.partitions, share)
         self.names = tuple(node.name for node in ours)
-        self.machine = Welcome(
-            PROTOCOL_VERSION, FEATURES_HERE, 0, 0, classes_of(ours, site, share), (), site.belief, (), (), (), (),
+        self.machine = m.Welcome(
+            m.PROTOCOL_VERSION, FEATURES_HERE, 0, 0, classes_of(ours, site, share), (), site.belief, (), (), (), (),
             licences=tuple(sorted(polls.licences)) if self._counts else (),
-            capabilities=CAPABILITIES._replace(layout=ANY_LAYOUT if self._even else FILLED),
+            capabilities=CAPABILITIES._replace(layout=m.ANY_LAYOUT if self._even else m.FILLED),
         )  # fmt: skip
         self._places = Places(self.names, even=self._even, chooses=self._chooses)
         self._found: dict[int, tuple[SlurmJob, object, list[Place] | str]] = {}  # places of jobs, by Slurm's number
@@ -128,11 +117,11 @@ class Cluster(Manager):
         """Return the record of a job, or of the tasks that wait together with it, among those of Slurm."""
         return next((job for job in jobs if job_id in _numbers_of(job, 0)), None)
 
-    def names_of(self, start: StartJob) -> list[str]:
+    def names_of(self, start: m.StartJob) -> list[str]:
         """Return the names of a start's nodes."""
         return [self.names[node] for node, _ in sorted(each_node(start.runs))]
 
-    def partition_for(self, start: StartJob) -> str | None:
+    def partition_for(self, start: m.StartJob) -> str | None:
         """Return the partition for a start: one with its nodes, or that of its guests, with no job on them; None if both have some."""
         (nodes,), asked = layers_of(start.runs, 1), self.asked(start.job_id).partition
         found = self._found.get(self.records[start.job_id].job_id)
@@ -154,7 +143,7 @@ class Cluster(Manager):
         placed = self.placed_in.get(job_id)
         return placed or ("" if job is None or (job.held and job.state in WAITING) else job.partition)
 
-    def pins(self, start: StartJob) -> None:
+    def pins(self, start: m.StartJob) -> None:
         """Keep what a placement changes of a job."""
         asked = self.asked(start.job_id)
         self._placed[start.job_id] = asked._replace(pinned=tuple(self.names_of(start)))
@@ -337,7 +326,7 @@ class Cluster(Manager):
                 polled[number] = polled[number]._replace(held=True)
                 self.limited.setdefault(job.job_id, in_words(reason))
 
-    def _may_start(self, spec: JobSpec) -> bool:
+    def _may_start(self, spec: m.JobSpec) -> bool:
         """Return whether enough of its nodes are in service: a job that waits for others takes no room from those of its user."""
         spans = spec.eligible or ((0, len(self.names)),)
         there = {node for first, count in spans for node in range(first, first + count)} - self.down
@@ -351,7 +340,7 @@ class Cluster(Manager):
         known = None if guests else self._places.partitions.get(partition)
         return Facts(job.user, job.account, job.qos, partition, "" if known is None else known.qos)
 
-    def _counts_of(self, job: SlurmJob, spec: JobSpec) -> Limited:
+    def _counts_of(self, job: SlurmJob, spec: m.JobSpec) -> Limited:
         """Return what a job will have that is to start, or less."""
         alone = job.exclusive or any(self._places.alone(name) for name in job.partitions)
         return counts_to_be(job, spec, self._places.nodes[0].threads_per_core, min(self._cores_of) if alone else 0)
@@ -373,7 +362,7 @@ class Cluster(Manager):
         runs = self._runs(job, known.spec)
         return runs is None or dict(each_node(runs)) == dict(each_node(known.runs))
 
-    def _polled_job(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> PolledJob:
+    def _polled_job(self, spec: m.JobSpec, job: SlurmJob, runs: tuple[m.Run, ...]) -> PolledJob:
         stopped = job.state == STOPPED
         return PolledJob(
             spec,
@@ -407,14 +396,14 @@ class Cluster(Manager):
                 self.left[job.job_id] = _line(why or "it runs where others do")
         return taken
 
-    def _threads(self, spec: JobSpec, node: int, processes: int) -> int:
+    def _threads(self, spec: m.JobSpec, node: int, processes: int) -> int:
         return self._cores_of[node] * self.share if spec.exclusive else processes * spec.threads_per_process
 
-    def _occupy(self, spec: JobSpec, runs: Sequence[Run], room: list[int]) -> None:
+    def _occupy(self, spec: m.JobSpec, runs: Sequence[m.Run], room: list[int]) -> None:
         for node, processes in each_node(runs):
             room[node] -= self._threads(spec, node, processes)
 
-    def _fits(self, spec: JobSpec, runs: Sequence[Run], room: Sequence[int]) -> bool:
+    def _fits(self, spec: m.JobSpec, runs: Sequence[m.Run], room: Sequence[int]) -> bool:
         shares = list(each_node(runs))
         placed = sum(processes for _, processes in shares)
         return placed == spec.processes and all(
@@ -439,7 +428,7 @@ class Cluster(Manager):
             return None
         return places if isinstance(places, str) else None
 
-    def _wanted(self, job: SlurmJob) -> Amounts:
+    def _wanted(self, job: SlurmJob) -> m.Amounts:
         return tuple(
             chain.from_iterable(each or () for each in (job.per_node, job.per_socket, job.per_task, job.per_job))
         )
@@ -478,7 +467,7 @@ class Cluster(Manager):
         places = self._places.of(plain, self.site.partitions_of(job), self._looked_us // SECOND_US)
         return isinstance(places, str) or min(place.layout.nodes for place in places) < job.node_count
 
-    def _spec(self, number: int, job: SlurmJob, known: PolledJob | None, places: Sequence[Place]) -> JobSpec:
+    def _spec(self, number: int, job: SlurmJob, known: PolledJob | None, places: Sequence[Place]) -> m.JobSpec:
         """Return a job's description; what a known one asks of its nodes stays what it was said to be. ``places``: if it waits."""
         traits, problem = self.site.traits_of(job)
         if problem:
@@ -492,7 +481,7 @@ class Cluster(Manager):
             alone = self.site.belief.contention not in ("pairs", "none") or (
                 self.share > 1 and self.site.belief.contention == "none"
             )
-        spec = JobSpec(
+        spec = m.JobSpec(
             number,
             job.submit_s * SECOND_US,
             1,
@@ -528,7 +517,7 @@ class Cluster(Manager):
     def _takes_all_memory(self, job: SlurmJob) -> bool:
         return self._counts_memory and not (job.memory_per_cpu or job.memory_per_node or job.memory_per)
 
-    def _has_room(self, spec: JobSpec, node: int) -> bool:
+    def _has_room(self, spec: m.JobSpec, node: int) -> bool:
         """Return whether a node has room now for the processes that a job has on each node."""
         assert self._books is not None
         pool, machine = self._books.ledger.pool, self._books.ledger.machine
@@ -546,7 +535,7 @@ class Cluster(Manager):
         cores = max((job.cores or {}).values(), default=0) or max(self._cores_of)
         return Layout(1, max(1, len(job.nodes)), max(1, len(job.nodes)), cores)
 
-    def _runs(self, job: SlurmJob, spec: JobSpec) -> tuple[Run, ...] | None:
+    def _runs(self, job: SlurmJob, spec: m.JobSpec) -> tuple[m.Run, ...] | None:
         """Return where a job runs, without threads; None where that cannot be told."""
         nodes = [self._numbers.get(name, -1) for name in job.nodes]
         if not nodes or min(nodes) < 0:

@@ -21,34 +21,10 @@ from cosched_plugin.common.slurm_notation import ON_NODES
 from cosched_plugin.protocol.errors import Fault, show
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.poll_loop import Silent, Source
-from cosched_plugin.slurm.answers import (
-    ODD,
-    Unread,
-    denial,
-    errors_in,
-    flat,
-    is_none,
-    name_of,
-    read_answer,
-    says_unchanged,
-    why_odd,
-)
+from cosched_plugin.slurm import answers, records
 from cosched_plugin.slurm.dialect import MET, UNMET, Change, Dialect, dialect_of
 from cosched_plugin.slurm.job_list import JobList
 from cosched_plugin.slurm.limits import KnownLimits
-from cosched_plugin.slurm.records import (
-    Reservation,
-    SlurmJob,
-    SlurmNode,
-    SlurmPartition,
-    association_of,
-    job_of,
-    licence_of,
-    node_of,
-    partition_of,
-    qos_of,
-    reservation_of,
-)
 from cosched_plugin.slurm.transport import Transport
 from cosched_terminal.console import WARNING, Log
 
@@ -92,56 +68,58 @@ class Rest:
         said = ""
         for version in versions:
             reply = self._transport.call("GET", f"/slurm/{version}/ping")
-            said = denial(reply) or f"{reply.status} {reply.text[:200]}"
-            if reply.status == 200 and not errors_in(read_answer(reply)):
+            said = answers.denial(reply) or f"{reply.status} {reply.text[:200]}"
+            if reply.status == 200 and not answers.errors_in(answers.read_answer(reply)):
                 self.version = version
                 return
             if reply.denied or time.monotonic() > until_s:  # each question may take `WAIT_S`
                 break
         raise Silent(f"none of {', '.join(versions)} is answered: {said}")
 
-    def jobs(self, now_s: float) -> list[SlurmJob] | None:
+    def jobs(self, now_s: float) -> list[records.SlurmJob] | None:
         """Return all jobs; None: nothing has changed since the last answer. Silent."""
         rows = self.list.rows(now_s, self.dialect)
-        return None if rows is None else self._parsed("jobs", rows, job_of)
+        return None if rows is None else self._parsed("jobs", rows, records.job_of)
 
-    def look(self, number: int) -> list[SlurmJob]:
+    def look(self, number: int) -> list[records.SlurmJob]:
         """Return a job as it is now, by Slurm's number; of an array maybe all its tasks. Silent."""
         found = []
         for row in self.list.look(number):
-            with suppress(*ODD):
-                found.append(job_of(row))
+            with suppress(*answers.ODD):
+                found.append(records.job_of(row))
         return found
 
     def forget(self) -> None:
         """Ask for all jobs the next time."""
         self.list.forget()
 
-    def nodes(self) -> list[SlurmNode]:
+    def nodes(self) -> list[records.SlurmNode]:
         """Return all nodes. Silent."""
         # In full: with `update_time`, v0.0.38 says that nothing has changed in the words of a dead slurmctld.
-        return self._parsed("nodes", self._ask("nodes", "nodes") or [], node_of)
+        return self._parsed("nodes", self._ask("nodes", "nodes") or [], records.node_of)
 
-    def partitions(self) -> list[SlurmPartition]:
+    def partitions(self) -> list[records.SlurmPartition]:
         """Return all partitions. Silent."""
         # Without slurmdbd no answer is right, since it says what TRES there are; and all else is told (24.11, 26.05).
-        return self._parsed("partitions", self._ask("partitions", "partitions", but="slurmdb") or [], partition_of)
+        return self._parsed(
+            "partitions", self._ask("partitions", "partitions", but="slurmdb") or [], records.partition_of
+        )
 
-    def reservations(self) -> list[Reservation]:
+    def reservations(self) -> list[records.Reservation]:
         """Return all reservations. Silent."""
-        return self._parsed("reservations", self._ask("reservations", "reservations") or [], reservation_of)
+        return self._parsed("reservations", self._ask("reservations", "reservations") or [], records.reservation_of)
 
     def licences(self) -> list[tuple[str, int]]:
         """Return the licences of the cluster. Silent."""
-        found = self._parsed("licenses", self._ask("licenses", "licenses") or [], licence_of)
+        found = self._parsed("licenses", self._ask("licenses", "licenses") or [], records.licence_of)
         return [(name, count) for name, count in found if name and count]
 
     def limits(self, cluster: str) -> tuple[list[Qos], list[Association]]:
         """Return all QOS, and the associations of a cluster, as slurmdbd has them. Silent."""
         rows = self._ask(f"associations?cluster={quote(cluster)}", "associations", "slurmdb") or []
         mine = [row for row in rows if not isinstance(row, Mapping) or row.get("cluster") in (None, "", cluster)]
-        qos = self._parsed("qos", self._ask("qos", self.dialect.qos, "slurmdb") or [], qos_of)
-        return qos, self._parsed("associations", mine, association_of)
+        qos = self._parsed("qos", self._ask("qos", self.dialect.qos, "slurmdb") or [], records.qos_of)
+        return qos, self._parsed("associations", mine, records.association_of)
 
     def change(self, label: str, change: Change) -> Outcome:
         """Change a job, by its name in Slurm's commands."""
@@ -158,11 +136,11 @@ class Rest:
         if reply.status == 304:
             return None
         if reply.denied:
-            raise Silent(f"{target}: {denial(reply)}")
-        content = read_answer(reply, key)
-        errors = errors_in(content)
+            raise Silent(f"{target}: {answers.denial(reply)}")
+        content = answers.read_answer(reply, key)
+        errors = answers.errors_in(content)
         rows = content.get(key)
-        if rows == [] and says_unchanged(content):
+        if rows == [] and answers.says_unchanged(content):
             return None
         known = but and rows and all(str(_source(error)).startswith(but) for error in content.get("errors") or ())
         if not known and (reply.status != 200 or errors or not isinstance(rows, list)):
@@ -177,17 +155,17 @@ class Rest:
         for row in rows:
             key: object = None
             try:
-                key = name_of(row)
-                if isinstance(row, Unread):
+                key = answers.name_of(row)
+                if isinstance(row, answers.Unread):
                     raise Fault("field", row.why)
                 known = before.get(key)
                 said = known[1] if known is not None and (known[0] is row or known[0] == row) else read(row)
                 after[key] = row, said
-            except ODD as error:
+            except answers.ODD as error:
                 name = f"the record of {show(key)}" if key else f"a record of {kind}"
-                odd[name] = why_odd(error)
+                odd[name] = answers.why_odd(error)
                 said = before.get(key, (None, None))[1]
-                if key in after or not isinstance(said, SlurmJob) or said.state not in ON_NODES:
+                if key in after or not isinstance(said, records.SlurmJob) or said.state not in ON_NODES:
                     continue
                 after[key] = None, said
                 odd[name] += "; the job is on nodes, and counts as it was last read"
@@ -203,16 +181,16 @@ class Rest:
             words = f"{target}: no answer after {took_s:.1f} s: {reply.text}"
             return Unsettled(words) if reply.sent else words
         if reply.denied:
-            return f"{target}: {denial(reply)}"
-        content = read_answer(reply)
+            return f"{target}: {answers.denial(reply)}"
+        content = answers.read_answer(reply)
         errors = content.get("errors")
         if not isinstance(errors, list):
             return Unsettled(f"{target}: an answer without `errors`: status {reply.status}: {reply.text[:200]}")
-        wrong = [error for error in map(flat, errors) if not is_none(error)]
+        wrong = [error for error in map(answers.flat, errors) if not answers.is_none(error)]
         if not wrong:
-            ignored = errors_in({"errors": content.get("warnings")})
+            ignored = answers.errors_in({"errors": content.get("warnings")})
             return Warned(f"{target}: done with a warning: {'; '.join(ignored)}") if ignored else None
-        words = f"{target}: {'; '.join(errors_in({'errors': wrong}))}"
+        words = f"{target}: {'; '.join(answers.errors_in({'errors': wrong}))}"
         numbers = {error.get("error_number", error.get("error_code")) for error in wrong if isinstance(error, Mapping)}
         parsed = any("key" in str(error) for error in wrong)  # refused by slurmrestd itself
         if took_s > SLOW_S or (not parsed and numbers & _COMMUNICATION):
@@ -227,7 +205,7 @@ def _source(error: Any) -> object:
 class _Told(NamedTuple):
     """What an answer of slurmdbd has brought; None: it was not asked for."""
 
-    partitions: Sequence[SlurmPartition] | None = None
+    partitions: Sequence[records.SlurmPartition] | None = None
     limits: tuple[list[Qos], list[Association]] | None = None
     odd: Mapping[str, str] = {}
     took_s: float = 0.0
@@ -244,7 +222,7 @@ class DatabasePolls:
         self, rest: Rest, cluster: str, log: Log, start: Callable[[Callable[[], None]], None] | None = None
     ) -> None:
         """``rest`` has a connection of its own; ``cluster``: whose limits count, empty for none; ``start`` begins a question."""
-        self.partitions: Sequence[SlurmPartition] | None = None  # None: not told yet
+        self.partitions: Sequence[records.SlurmPartition] | None = None  # None: not told yet
         self.known: KnownLimits | None = None
         self.odd: Mapping[str, str] = {}
         self._rest = rest
@@ -329,10 +307,10 @@ class Polls(Source):
     def __init__(self, rest: Rest) -> None:
         self.rest = rest
         self.odd = {}
-        self.jobs: Sequence[SlurmJob] = ()
-        self.nodes: Sequence[SlurmNode] = ()
-        self.partitions: Sequence[SlurmPartition] = ()
-        self.reservations: Sequence[Reservation] = ()
+        self.jobs: Sequence[records.SlurmJob] = ()
+        self.nodes: Sequence[records.SlurmNode] = ()
+        self.partitions: Sequence[records.SlurmPartition] = ()
+        self.reservations: Sequence[records.Reservation] = ()
         self.licences: Sequence[tuple[str, int]] = ()
         self.database: DatabasePolls | None = None  # where Slurm has one
         self._nodes_at = self._site_at = float("-inf")

@@ -29,33 +29,10 @@ from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.testing import happenings, sites
 from cosched_plugin.testing.comparisons import Watched, arrived, audit, compositions, find_difference, find_loss
-from cosched_plugin.testing.happenings import (
-    act_itself,
-    change,
-    confine,
-    due_events,
-    fail_node,
-    measure,
-    refuse_late,
-    reserve,
-    resume_kept,
-    still_measured,
-)
 from cosched_plugin.testing.recording import Recording
 from cosched_plugin.testing.site_slots import SiteJob
-from cosched_plugin.testing.sites import (
-    COMPOSITE,
-    draw_job,
-    draw_site,
-    maybe_on_a_side,
-    maybe_unpaired,
-    with_owner,
-    with_ppn,
-    with_profile,
-    with_self_slowdown,
-    with_wishes,
-)
 from cosched_plugin.testing.verdict import PolicyCheckError, Report, apart, brief
 
 # The sizes of notes about the cluster: the conformance check tests whether they stay bounded.
@@ -258,7 +235,7 @@ class _Trial:
         self._difficult, self._deadline_s = kind.difficult, kind.deadline_s
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not kind.slots  # jobs may take hours, and slowdowns of pairs are measured
-        self.site, self._tick_us = draw_site(
+        self.site, self._tick_us = sites.draw_site(
             self._random,
             self._more,
             list(models),
@@ -343,7 +320,7 @@ class _Trial:
         """Continue until all jobs have ended that can end."""
         while True:  # no more random happenings: running jobs end, and nodes return once no job makes progress
             due_us = self.site.due_us()
-            kept = [] if self.site.ends() else resume_kept(self.site)
+            kept = [] if self.site.ends() else happenings.resume_kept(self.site)
             if kept:
                 self._batches(kept)
             elif self.site.down and not self.site.ends():
@@ -351,7 +328,7 @@ class _Trial:
             elif due_us is not None:
                 # A limit may have fallen below the time that a job has run
                 self.site.ledger.now_us = max(due_us, self.site.ledger.now_us)
-                self._batches(due_events(self._sharing, self.site))
+                self._batches(happenings.due_events(self._sharing, self.site))
             else:
                 return
 
@@ -364,22 +341,22 @@ class _Trial:
             site.ledger.now_us = max(due_us, before_us)
         most = 10 if self._measured else 4  # makes queues, in which policies have a choice
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
-        events = due_events(self._sharing, self.site)
+        events = happenings.due_events(self._sharing, self.site)
         gone = {event.job_id for event in events if isinstance(event, m.JobEnded)}
         wakes = [event for event in events if isinstance(event, m.Woken)]
         quanta = [event for event in events if isinstance(event, m.QuantumEnded)]
         returns = [event for event in events if isinstance(event, m.NodeReturned)]
         events = [event for event in events if isinstance(event, m.JobEnded)]
         for kind in ("fail", "drain"):
-            events += fail_node(random, site, gone, evict=kind == "fail") if kind in kinds else []
+            events += happenings.fail_node(random, site, gone, evict=kind == "fail") if kind in kinds else []
         if self._reserving is not None:
-            events += reserve(self._reserving, site, self._tick_us)
+            events += happenings.reserve(self._reserving, site, self._tick_us)
         if "return" in kinds and site.down:
             returns = returns or [m.NodeReturned(random.choice(sorted(site.down)))]
         events += returns
         changes: dict[int, m.Event] = {}
         for kind in sorted(set(kinds) & {"cancel", "hold", "release", "requeue"}):
-            changed = change(random, site, kind, gone | set(changes))
+            changed = happenings.change(random, site, kind, gone | set(changes))
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
         late: list[m.ActionRefused] = []
@@ -387,7 +364,7 @@ class _Trial:
             late, own = self._difficulties(gone | set(changes))
             events += own
         if self._reserving is not None and self._less is not None:
-            events += confine(self._reserving, site, gone | set(changes))
+            events += happenings.confine(self._reserving, site, gone | set(changes))
         if "measure" in kinds and site.slots is None:
             left = {
                 event.job_id
@@ -395,7 +372,7 @@ class _Trial:
                 if isinstance(event, m.JobEnded | m.JobRequeued | m.JobStarted | m.JobSuspended)
             }
             left |= {job_id for event in late for job_id in event.job_ids}
-            events += measure(random, site, left)
+            events += happenings.measure(random, site, left)
         events += quanta
         events += [m.JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
         self._batches([*late, *events, *wakes])
@@ -404,11 +381,13 @@ class _Trial:
         """Draw what the manager does itself: refusals that come late, and all else; jobs in ``gone`` have left, or have changed."""
         late: list[m.ActionRefused] = []
         if self._own.random() < 0.2:
-            late = [refusal for refusal in refuse_late(self._own, self.site) if not gone & set(refusal.job_ids)]
+            late = [
+                refusal for refusal in happenings.refuse_late(self._own, self.site) if not gone & set(refusal.job_ids)
+            ]
         jobs = {job_id for refusal in late for job_id in refusal.job_ids}
         number = len(self.site.jobs) + 1
         new = self._draw_job()
-        own = act_itself(self._own, self.site, gone | jobs, new)
+        own = happenings.act_itself(self._own, self.site, gone | jobs, new)
         if not any(isinstance(event, m.JobStarted) and event.job_id == number for event in own):
             del self.site.jobs[number]
         return late, own
@@ -499,7 +478,7 @@ class _Trial:
         site.left, site.asked = [], []
         follow: list[m.Event] = [*sorted(left, key=lambda event: event.job_id)]
         if refused:
-            follow += still_measured(site, {event.job_id for event in left})
+            follow += happenings.still_measured(site, {event.job_id for event in left})
         for job in asked:
             number = len(site.jobs) + 1
             spec = job._replace(id=number, submit_us=site.ledger.now_us)
@@ -554,20 +533,22 @@ class _Trial:
         while True:
             shaped = random.random() < self._shapes
             tick_us = random.choice(_JOB_TICKS_S) * SECOND_US if self._measured else self._tick_us
-            spec, run_us = draw_job(random, site.machine, number, site.ledger.now_us, shaped=shaped, tick_us=tick_us)
+            spec, run_us = sites.draw_job(
+                random, site.machine, number, site.ledger.now_us, shaped=shaped, tick_us=tick_us
+            )
             if self._measured:
-                spec = with_self_slowdown(random, spec)
+                spec = sites.with_self_slowdown(random, spec)
             if self._less is not None:
-                spec = with_wishes(self._less, site.machine, spec, tick_us)
+                spec = sites.with_wishes(self._less, site.machine, spec, tick_us)
             if self._sides is not None:
-                spec = maybe_on_a_side(self._sides, site.machine, spec)
+                spec = sites.maybe_on_a_side(self._sides, site.machine, spec)
             if self._wide is not None and shaped:
-                spec = with_ppn(self._wide, site.machine, spec)
+                spec = sites.with_ppn(self._wide, site.machine, spec)
             if spec.processes <= site.machine.most_processes(spec):
-                spec = with_owner(self._more, spec)
-                if site.belief.contention == COMPOSITE:
-                    spec = with_profile(self._hardware, spec)
+                spec = sites.with_owner(self._more, spec)
+                if site.belief.contention == sites.COMPOSITE:
+                    spec = sites.with_profile(self._hardware, spec)
                 if site.slots is not None:
-                    spec = maybe_unpaired(self._sharing, spec)
+                    spec = sites.maybe_unpaired(self._sharing, spec)
                 site.jobs[number] = SiteJob(run_us)
                 return spec

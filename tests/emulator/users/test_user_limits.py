@@ -193,7 +193,7 @@ def test_free_memory_goes_back_to_the_system() -> None:
 
 
 def test_answers_that_cannot_be_sent_become_refusals(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_door, "MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(requests, "MAX_ANSWER_BYTES", 1000)
     door = site.door()
     client = site.client(door.endpoint)
     for result, text in (

@@ -14,9 +14,8 @@ from tests.plugin.testing.part_cheats import CHEATS as PART_CHEATS
 from cosched_plugin.api import Action, JobSpec, SetNote, StartJob, View
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.testing import check
+from cosched_plugin.testing import sites
 from cosched_plugin.testing.check import PolicyCheckError, check_policy
-from cosched_plugin.testing.sites import with_owner
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -28,13 +27,13 @@ def test_counts_outside_notes_are_caught(cheat: Callable[[], Policy], seed: int)
 
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_only_users_and_names_reveal_such_counts(cheat: Callable[[], Policy], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(check, "with_owner", lambda _, spec: spec)
+    monkeypatch.setattr(sites, "with_owner", lambda _, spec: spec)
     assert check_policy(cheat, seed=1, runs=8).jobs > 200
 
 
 def test_few_users_have_many_jobs_each() -> None:
     random = Random("owners")
-    owned = [with_owner(random, JobSpec(1, 0, 1, 1)) for _ in range(1000)]
+    owned = [sites.with_owner(random, JobSpec(1, 0, 1, 1)) for _ in range(1000)]
     users = Counter(spec.user for spec in owned).most_common()
     assert 3 <= len(users) <= 6
     assert users[0][1] > 1.5 * users[1][1]  # about Zipf's law
@@ -47,7 +46,7 @@ def test_few_users_have_many_jobs_each() -> None:
 def test_owners_leave_all_other_draws_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """A policy that ignores users and names is tried on the same machines, jobs and events with and without them."""
     report = check_policy(Plain, seed=4, runs=4)
-    monkeypatch.setattr(check, "with_owner", lambda _, spec: spec)
+    monkeypatch.setattr(sites, "with_owner", lambda _, spec: spec)
     assert check_policy(Plain, seed=4, runs=4) == report
 
 

@@ -13,23 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.programs import (
-    Barrier,
-    ByRank,
-    Collective,
-    Compute,
-    Loop,
-    Operation,
-    Receive,
-    Send,
-    Wait,
-    WriteFiles,
-)
+from cosched_emulator.nodeos import programs
 from cosched_emulator.nodeos.settings import NodeSettings
 
 # What a job repeats in a loop, as the fluid cluster sees it: without what depends on its size, and rounded.
 
-Body = tuple[Operation, ...]
+Body = tuple[programs.Operation, ...]
 
 # CPU shares, in percent, to which bursts are rounded: 45 is among them, the share of the paper's jobs (section 4.2.1).
 SHARES: Final = (1, 2, 3, 5, 7.5, *range(10, 95, 5), 92.5, 95, 96, 97, 98, 98.5, 99, 99.25, 99.5)
@@ -38,29 +27,31 @@ FAR_SHARES: Final = (7.5, 25, 45, 65, 85)
 WAIT_STEP: Final = 1.1  # ratio of the steps to which waits are rounded
 
 
-def body_of(loop: Loop, processes: int, settings: NodeSettings) -> Body:
+def body_of(loop: programs.Loop, processes: int, settings: NodeSettings) -> Body:
     """Return the body of a loop in a job of ``processes``, with barriers that last ``barrier_us`` for any size of the job.
 
     What a collective takes longer is a wait behind it, so a pattern can have fewer processes than the job.
     Raises `ConfigurationError` if the processes are not alike.
     """
-    if isinstance(loop.body, ByRank) or any(isinstance(operation, Send | Receive) for operation in loop.body):
+    if isinstance(loop.body, programs.ByRank) or any(
+        isinstance(operation, programs.Send | programs.Receive) for operation in loop.body
+    ):
         raise ConfigurationError("program", "loops whose processes are all alike", "messages between ranks", "exact")
-    plain: list[Operation] = []
+    plain: list[programs.Operation] = []
     for operation in loop.body:
-        if not isinstance(operation, Barrier | Collective):
+        if not isinstance(operation, programs.Barrier | programs.Collective):
             plain.append(operation)
             continue
-        plain.append(Barrier())
-        if isinstance(operation, Collective):
+        plain.append(programs.Barrier())
+        if isinstance(operation, programs.Collective):
             more_us = (processes - 1).bit_length() * -(-operation.size_bytes // settings.network_mb_s)
-            plain += [Wait(more_us)] if more_us else []
+            plain += [programs.Wait(more_us)] if more_us else []
     return tuple(plain)
 
 
 def writes_shared(body: Body) -> bool:
     """Return whether a body uses the server that all nodes share."""
-    return any(isinstance(operation, WriteFiles) and operation.shared for operation in body)
+    return any(isinstance(operation, programs.WriteFiles) and operation.shared for operation in body)
 
 
 def rounded(body: Body, length_us: int, cpu_us: int, shares: Sequence[float]) -> Body:
@@ -68,21 +59,21 @@ def rounded(body: Body, length_us: int, cpu_us: int, shares: Sequence[float]) ->
 
     An iteration takes ``length_us`` alone, of that ``cpu_us`` on the CPU. Files stay what they are.
     """
-    waits_us = sum(operation.us for operation in body if isinstance(operation, Wait))
-    bursts_us = sum(operation.us for operation in body if isinstance(operation, Compute))
+    waits_us = sum(operation.us for operation in body if isinstance(operation, programs.Wait))
+    bursts_us = sum(operation.us for operation in body if isinstance(operation, programs.Compute))
     if not bursts_us or length_us == cpu_us:
-        return tuple(Wait(_to_step(item.us)) if isinstance(item, Wait) else item for item in body)
+        return tuple(programs.Wait(_to_step(item.us)) if isinstance(item, programs.Wait) else item for item in body)
     share = nearest(100 * cpu_us / length_us, shares) / 100
-    new_waits_us = sum(_to_step(operation.us) for operation in body if isinstance(operation, Wait))
+    new_waits_us = sum(_to_step(operation.us) for operation in body if isinstance(operation, programs.Wait))
     idle_us = length_us - cpu_us - waits_us + new_waits_us
     other_us = cpu_us - bursts_us  # CPU time of files
     factor = max(0.0, idle_us * share / (1 - share) - other_us) / bursts_us
-    changed: list[Operation] = []
+    changed: list[programs.Operation] = []
     for operation in body:
-        if isinstance(operation, Compute):
-            changed.append(Compute(max(1, round(operation.us * factor)), operation.jitter_ppm))
-        elif isinstance(operation, Wait):
-            changed.append(Wait(_to_step(operation.us)))
+        if isinstance(operation, programs.Compute):
+            changed.append(programs.Compute(max(1, round(operation.us * factor)), operation.jitter_ppm))
+        elif isinstance(operation, programs.Wait):
+            changed.append(programs.Wait(_to_step(operation.us)))
         else:
             changed.append(operation)
     return tuple(changed)

@@ -7,22 +7,7 @@ from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
 
-from cosched_emulator.nodeos.fluid.patterns import (
-    FAR_SHARES,
-    SHARES,
-    Body,
-    Kind,
-    Member,
-    Neighbourhood,
-    Placed,
-    alone,
-    neighbourhood,
-    pattern_around,
-    pattern_of,
-    rounded,
-    types_of,
-    writes_shared,
-)
+from cosched_emulator.nodeos.fluid import patterns
 from cosched_emulator.nodeos.fluid.situations import Windows, feels_quanta
 from cosched_emulator.nodeos.local import depends_on_fractions
 from cosched_emulator.nodeos.work_alone import IterationNeed
@@ -34,8 +19,8 @@ class FluidStage(NamedTuple):
     """A loop of a job."""
 
     times: int
-    body: Body
-    kind: Kind
+    body: patterns.Body
+    kind: patterns.Kind
     work: IterationNeed  # of one iteration
 
 
@@ -151,21 +136,21 @@ class Rates:
         self._settings = windows.settings
         self._round_off = round_off
         self._round_bodies = round_off and not depends_on_fractions(windows.settings.local)
-        self._kinds: list[Kind] = []
-        self._kind_of: dict[object, Kind] = {}
+        self._kinds: list[patterns.Kind] = []
+        self._kind_of: dict[object, patterns.Kind] = {}
         self._first_far: dict[object, int] = {}
-        self._slowed: dict[Neighbourhood, float] = {}
+        self._slowed: dict[patterns.Neighbourhood, float] = {}
         self._alone: dict[tuple[int, int], float] = {}  # by kind and nodes: iterations in the time of one, nominally
 
-    def work_of(self, body: Body, processes: int) -> IterationNeed:
+    def work_of(self, body: patterns.Body, processes: int) -> IterationNeed:
         """Return what an iteration of a body needs in a job with this number of processes."""
         return IterationNeed(body, processes, self._settings)
 
-    def kind_of(self, body: Body, places: Sequence[int]) -> Kind:
+    def kind_of(self, body: patterns.Body, places: Sequence[int]) -> patterns.Kind:
         """Return the kind of a job that repeats a body on these nodes."""
         processes = max(places.count(node) for node in set(places))
-        shared = len(places) if writes_shared(body) else 0  # the length of its iterations depends on it
-        key = (body, types_of(body), processes, shared)
+        shared = len(places) if patterns.writes_shared(body) else 0  # the length of its iterations depends on it
+        key = (body, patterns.types_of(body), processes, shared)
         kind = self._kind_of.get(key)
         if kind is None:
             kind = self._kind_of[key] = self._new_kind(body, processes, shared or 1)
@@ -200,7 +185,7 @@ class Rates:
             if crowded.isdisjoint(group) and self._has_neighbourhoods({job.stage.kind for job in of_group}):
                 names = {index: place for place, index in enumerate(group)}
                 members = [
-                    Member(
+                    patterns.Member(
                         job.stage.kind,
                         entry,
                         len(job.nodes),
@@ -216,27 +201,27 @@ class Rates:
             _keep_within_cpus(jobs, group, rates)
         return rates
 
-    def _new_kind(self, body: Body, processes: int, writers: int) -> Kind:
+    def _new_kind(self, body: patterns.Body, processes: int, writers: int) -> patterns.Kind:
         work = self.work_of(body, writers)
         fine = far = body
-        if self._round_bodies and not writes_shared(body):
-            fine = rounded(body, work.length_us, work.cpu_us, SHARES)
-            far = rounded(body, work.length_us, work.cpu_us, FAR_SHARES)
+        if self._round_bodies and not patterns.writes_shared(body):
+            fine = patterns.rounded(body, work.length_us, work.cpu_us, patterns.SHARES)
+            far = patterns.rounded(body, work.length_us, work.cpu_us, patterns.FAR_SHARES)
         number = len(self._kinds)
         felt = feels_quanta(work, self.windows.quantum_us)
-        return Kind(
+        return patterns.Kind(
             number,
             fine,
             far,
-            self._first_far.setdefault((far, types_of(far), processes), number),
+            self._first_far.setdefault((far, patterns.types_of(far), processes), number),
             self._weight(fine, processes, writers),
             self._weight(far, processes, writers),
             processes,
             felt,
-            writes_shared(body),
+            patterns.writes_shared(body),
         )
 
-    def _weight(self, body: Body, processes: int, writers: int) -> tuple[float, str]:
+    def _weight(self, body: patterns.Body, processes: int, writers: int) -> tuple[float, str]:
         work = self.work_of(body, writers)
         return processes * work.cpu_us / work.length_us, repr(body)
 
@@ -251,11 +236,11 @@ class Rates:
             if not kind.writes_shared and nodes > _MOST_EXACT:
                 measured = 1 << (nodes - 1).bit_length()
             length_us = self.work_of(kind.body, measured * kind.processes).length_us
-            pattern = alone(kind.body, measured, kind.processes)
+            pattern = patterns.alone(kind.body, measured, kind.processes)
             relative = self._alone[key] = self.windows.rates(pattern)[0] * length_us
         return relative / job.stage.work.length_us
 
-    def _has_neighbourhoods(self, kinds: Collection[Kind]) -> bool:
+    def _has_neighbourhoods(self, kinds: Collection[patterns.Kind]) -> bool:
         """Return whether what is not near a job of these kinds may be left out."""
         if not self._round_off or any(kind.writes_shared for kind in kinds):
             return False
@@ -265,19 +250,19 @@ class Rates:
         self, jobs: Sequence[FluidJob], entries: Sequence[int], missing_ppm: Sequence[int]
     ) -> list[float]:
         """Return the rates of jobs together relative to those alone, from a window of all of them on all of their nodes."""
-        placed = [Placed(job.stage.body, job.places, entry) for job, entry in zip(jobs, entries, strict=True)]
-        pattern, names = pattern_of(placed, missing_ppm)
+        placed = [patterns.Placed(job.stage.body, job.places, entry) for job, entry in zip(jobs, entries, strict=True)]
+        pattern, names = patterns.pattern_of(placed, missing_ppm)
         together = self.windows.rates(pattern)
         return [together[name] / self.windows.alone(pattern, name) for name in names]
 
-    def _slowed_by_neighbours(self, group: Sequence[Member]) -> list[float]:
+    def _slowed_by_neighbours(self, group: Sequence[patterns.Member]) -> list[float]:
         """Return the same, from a window for each job and its neighbourhood."""
         slowed = []
         for centre in range(len(group)):
-            around = neighbourhood(group, centre, with_free=not self._round_bodies)
+            around = patterns.neighbourhood(group, centre, with_free=not self._round_bodies)
             ratio = self._slowed.get(around)
             if ratio is None:
-                pattern, name = pattern_around(around, self._kinds)
+                pattern, name = patterns.pattern_around(around, self._kinds)
                 ratio = self.windows.rates(pattern)[name] / self.windows.alone(pattern, name)
                 self._slowed[around] = ratio
             slowed.append(ratio)

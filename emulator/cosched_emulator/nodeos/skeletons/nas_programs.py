@@ -9,16 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos.programs import Compute, Operation, Program, Receive, Send
-from cosched_emulator.nodeos.skeletons.pieces import (
-    Scale,
-    Skeleton,
-    allreduce,
-    alltoall,
-    burst,
-    exchanges,
-    no_end,
-    swap,
-)
+from cosched_emulator.nodeos.skeletons import pieces
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
 # Processes on a torus of three dimensions, each with a block of a grid.
@@ -67,7 +58,7 @@ _PRODUCT, _DOT, _UPDATE = 0.85, 0.05, 0.10
 _CG_NUMBER = 8  # bytes
 
 
-def cg(size_class: str, processes: int) -> Skeleton:
+def cg(size_class: str, processes: int) -> pieces.Skeleton:
     """Return CG of a class on 4, 8 or 16 processes."""
     power = processes.bit_length() - 1
     rows = 1 << power // 2
@@ -84,23 +75,23 @@ def cg(size_class: str, processes: int) -> Skeleton:
             return rank % rows * rows + rank // rows
         return 2 * (rank // 2 % rows * rows + rank // 2 // rows) + rank % 2
 
-    def dot(rank: int, scale: Scale, share: float) -> list[Operation]:
-        operations: list[Operation] = [burst(scale, share * unit)]
+    def dot(rank: int, scale: pieces.Scale, share: float) -> list[Operation]:
+        operations: list[Operation] = [pieces.burst(scale, share * unit)]
         for partner in row_partners(rank):
-            operations += swap(rank, partner, _CG_NUMBER)
+            operations += pieces.swap(rank, partner, _CG_NUMBER)
         return operations
 
-    def product(rank: int, scale: Scale) -> list[Operation]:
-        operations: list[Operation] = [burst(scale, _PRODUCT * unit)]
+    def product(rank: int, scale: pieces.Scale) -> list[Operation]:
+        operations: list[Operation] = [pieces.burst(scale, _PRODUCT * unit)]
         for partner in row_partners(rank):
-            operations += swap(rank, partner, part)
-        return operations + swap(rank, transposed(rank), part * rows // columns)
+            operations += pieces.swap(rank, partner, part)
+        return operations + pieces.swap(rank, transposed(rank), part * rows // columns)
 
-    def main(rank: int, scale: Scale) -> list[Operation]:
+    def main(rank: int, scale: pieces.Scale) -> list[Operation]:
         step = product(rank, scale) + dot(rank, scale, _DOT) + dot(rank, scale, _UPDATE)
-        return step * _CG_STEPS + product(rank, scale) + dot(rank, scale, _DOT) + dot(rank, Scale(0, 0), 0)
+        return step * _CG_STEPS + product(rank, scale) + dot(rank, scale, _DOT) + dot(rank, pieces.Scale(0, 0), 0)
 
-    return Skeleton(_OUTER[size_class], main, no_end)
+    return pieces.Skeleton(_OUTER[size_class], main, pieces.no_end)
 
 
 # EP: pairs of random numbers without communication; three sums over all processes at the very end.
@@ -113,17 +104,17 @@ _AT_ONCE = 32
 _EP_NUMBER = 8  # bytes
 
 
-def ep(size_class: str, processes: int) -> Skeleton:
+def ep(size_class: str, processes: int) -> pieces.Skeleton:
     """Return EP of a class on 4, 8 or 16 processes."""
 
-    def main(_rank: int, scale: Scale) -> list[Operation]:
+    def main(_rank: int, scale: pieces.Scale) -> list[Operation]:
         return [Compute(round(scale.work_us), round(scale.jitter_ppm / _AT_ONCE**0.5))]
 
     def end(rank: int) -> list[Operation]:
-        sums, counts = allreduce(rank, processes, _EP_NUMBER), allreduce(rank, processes, 10 * _EP_NUMBER)
+        sums, counts = pieces.allreduce(rank, processes, _EP_NUMBER), pieces.allreduce(rank, processes, 10 * _EP_NUMBER)
         return [*sums, *sums, *counts]
 
-    return Skeleton(_BATCHES[size_class] // processes // _AT_ONCE, main, end)
+    return pieces.Skeleton(_BATCHES[size_class] // processes // _AT_ONCE, main, end)
 
 
 # IS: sorting of whole numbers by buckets; every communication is an MPI collective.
@@ -141,20 +132,20 @@ _IS_NUMBER = 4  # bytes
 _COUNTS = 1024 + 5
 
 
-def integer_sort(size_class: str, processes: int) -> Skeleton:
+def integer_sort(size_class: str, processes: int) -> pieces.Skeleton:
     """Return IS of a class on 4, 8 or 16 processes."""
     pair = _KEYS[size_class] * _IS_NUMBER // processes**2
 
-    def main(rank: int, scale: Scale) -> list[Operation]:
+    def main(rank: int, scale: pieces.Scale) -> list[Operation]:
         return [
-            burst(scale, _COUNTING),
-            *allreduce(rank, processes, _COUNTS * _IS_NUMBER),
-            *alltoall(rank, processes, _IS_NUMBER),
-            *alltoall(rank, processes, pair),
-            burst(scale, 1 - _COUNTING),
+            pieces.burst(scale, _COUNTING),
+            *pieces.allreduce(rank, processes, _COUNTS * _IS_NUMBER),
+            *pieces.alltoall(rank, processes, _IS_NUMBER),
+            *pieces.alltoall(rank, processes, pair),
+            pieces.burst(scale, 1 - _COUNTING),
         ]
 
-    return Skeleton(_IS_ITERATIONS, main, no_end)
+    return pieces.Skeleton(_IS_ITERATIONS, main, pieces.no_end)
 
 
 # LU: symmetric Gauss-Seidel in two wavefronts over the planes of a grid; many small messages, no collectives in the loop.
@@ -172,7 +163,7 @@ _SWEEPS, _FIRST_RIGHT_HAND = 0.75, 0.08  # the second exchange of faces stands a
 _EDGE, _LU_FACE = 5 * 8, 2 * 5 * 8  # bytes a point
 
 
-def lu(size_class: str, processes: int) -> Skeleton:
+def lu(size_class: str, processes: int) -> pieces.Skeleton:
     """Return LU of a class on 4, 8 or 16 processes."""
     across = 1 << (processes.bit_length() - 1) // 2
     down = processes // across
@@ -182,7 +173,7 @@ def lu(size_class: str, processes: int) -> Skeleton:
     def at(row: int, column: int) -> int | None:
         return row * across + column if 0 <= row < down and 0 <= column < across else None
 
-    def sweep(rank: int, way: int, scale: Scale) -> list[Operation]:
+    def sweep(rank: int, way: int, scale: pieces.Scale) -> list[Operation]:
         row, column = divmod(rank, across)
         sources = [other for other in (at(row - way, column), at(row, column - way)) if other is not None]
         targets = [
@@ -191,7 +182,7 @@ def lu(size_class: str, processes: int) -> Skeleton:
             if other is not None
         ]
         plane: list[Operation] = [Receive(other) for other in sources]
-        plane.append(burst(scale, _SWEEPS / 2 / planes))
+        plane.append(pieces.burst(scale, _SWEEPS / 2 / planes))
         plane += [Send(other, size) for other, size in targets]
         return plane * planes
 
@@ -199,22 +190,22 @@ def lu(size_class: str, processes: int) -> Skeleton:
         row, column = divmod(rank, across)
         parts = across if rows else down
         places = [at(row + way, column) if rows else at(row, column + way) for way in (-1, 1)]
-        return exchanges(rank, {other: _LU_FACE * grid * grid // parts for other in places if other is not None})
+        return pieces.exchanges(rank, {other: _LU_FACE * grid * grid // parts for other in places if other is not None})
 
-    def main(rank: int, scale: Scale) -> list[Operation]:
+    def main(rank: int, scale: pieces.Scale) -> list[Operation]:
         return [
             *sweep(rank, 1, scale),
             *sweep(rank, -1, scale),
             *faces(rank, rows=True),
-            burst(scale, _FIRST_RIGHT_HAND),
+            pieces.burst(scale, _FIRST_RIGHT_HAND),
             *faces(rank, rows=False),
-            burst(scale, 1 - _SWEEPS - _FIRST_RIGHT_HAND),
+            pieces.burst(scale, 1 - _SWEEPS - _FIRST_RIGHT_HAND),
         ]
 
     def end(rank: int) -> list[Operation]:
-        return 3 * allreduce(rank, processes, 5 * 8)  # norms, and the surface integral
+        return 3 * pieces.allreduce(rank, processes, 5 * 8)  # norms, and the surface integral
 
-    return Skeleton(_LU_STEPS, main, end)
+    return pieces.Skeleton(_LU_STEPS, main, end)
 
 
 # MG: multigrid; long work on fine grids, and dozens of exchanges with hardly any work between them on coarse ones.
@@ -232,19 +223,19 @@ _RESIDUAL, _SMOOTHING, _INTERPOLATION, _RESTRICTION = 0.35, 0.30, 0.20, 0.15
 _MG_NUMBER = 8  # bytes
 
 
-def mg(size_class: str, processes: int) -> Skeleton:
+def mg(size_class: str, processes: int) -> pieces.Skeleton:
     """Return MG of a class on 4, 8 or 16 processes."""
     finest = _LEVELS[size_class]
 
     def exchange(rank: int, level: int) -> list[Operation]:
         sizes = [_MG_NUMBER * points for points in faces(processes, 1 << level)]
-        return [operation for axis in neighbours(rank, processes, sizes) for operation in exchanges(rank, axis)]
+        return [operation for axis in neighbours(rank, processes, sizes) for operation in pieces.exchanges(rank, axis)]
 
     total = _RESIDUAL + sum(8.0 ** (level - finest) for level in range(1, finest + 1))
 
-    def main(rank: int, scale: Scale) -> list[Operation]:
+    def main(rank: int, scale: pieces.Scale) -> list[Operation]:
         def work(level: int, share: float) -> Operation:
-            return burst(scale, share * 8.0 ** (level - finest) / total)
+            return pieces.burst(scale, share * 8.0 ** (level - finest) / total)
 
         operations = [work(finest, _RESIDUAL), *exchange(rank, finest)]
         for level in range(finest, 1, -1):
@@ -256,9 +247,9 @@ def mg(size_class: str, processes: int) -> Skeleton:
         return operations
 
     def end(rank: int) -> list[Operation]:
-        return 2 * allreduce(rank, processes, _MG_NUMBER)  # norm of the residual
+        return 2 * pieces.allreduce(rank, processes, _MG_NUMBER)  # norm of the residual
 
-    return Skeleton(_MG_ITERATIONS[size_class], main, end)
+    return pieces.Skeleton(_MG_ITERATIONS[size_class], main, end)
 
 
 # SP and BT: implicit solvers on a grid whose cells are spread so that all processes work in each sweep; no collectives.
@@ -289,17 +280,17 @@ _SP = _Solver(400, 22, 10, 0.30, 3 / 4)
 _BT = _Solver(200, 30, 5, 0.15, 6 / 7)
 
 
-def sp(size_class: str, processes: int) -> Skeleton:
+def sp(size_class: str, processes: int) -> pieces.Skeleton:
     """Return SP of a class on 4, 9 or 16 processes."""
     return _skeleton(_SP, size_class, processes)
 
 
-def bt(size_class: str, processes: int) -> Skeleton:
+def bt(size_class: str, processes: int) -> pieces.Skeleton:
     """Return BT of a class on 4, 9 or 16 processes."""
     return _skeleton(_BT, size_class, processes)
 
 
-def _skeleton(solver: _Solver, size_class: str, processes: int) -> Skeleton:
+def _skeleton(solver: _Solver, size_class: str, processes: int) -> pieces.Skeleton:
     side = round(processes**0.5)
     points = (_MULTIPARTITION_GRID[size_class] / side) ** 2  # of a cell's face
     stage = (1 - solver.right_hand) / _DIRECTIONS / side
@@ -316,9 +307,9 @@ def _skeleton(solver: _Solver, size_class: str, processes: int) -> Skeleton:
         for pair in neighbours(rank):
             for other in pair:  # on four processes the next is the previous: one message has both faces
                 sizes[other] = sizes.get(other, 0) + size
-        return exchanges(rank, sizes)
+        return pieces.exchanges(rank, sizes)
 
-    def sweep(after: int, before: int, scale: Scale) -> list[Operation]:
+    def sweep(after: int, before: int, scale: pieces.Scale) -> list[Operation]:
         operations: list[Operation] = []
         for work, numbers, to, source in (
             (solver.elimination, solver.forward, after, before),
@@ -327,21 +318,21 @@ def _skeleton(solver: _Solver, size_class: str, processes: int) -> Skeleton:
             for place in range(side):
                 if place:
                     operations.append(Receive(source))
-                operations.append(burst(scale, stage * work))
+                operations.append(pieces.burst(scale, stage * work))
                 if place < side - 1:
                     operations.append(Send(to, round(points * numbers * _MULTIPARTITION_NUMBER)))
         return operations
 
-    def main(rank: int, scale: Scale) -> list[Operation]:
-        operations = [*faces(rank), burst(scale, solver.right_hand)]
+    def main(rank: int, scale: pieces.Scale) -> list[Operation]:
+        operations = [*faces(rank), pieces.burst(scale, solver.right_hand)]
         for after, before in neighbours(rank):
             operations += sweep(after, before, scale)
         return operations
 
     def end(rank: int) -> list[Operation]:
-        return 2 * allreduce(rank, processes, 5 * _MULTIPARTITION_NUMBER)  # norms of residual and error
+        return 2 * pieces.allreduce(rank, processes, 5 * _MULTIPARTITION_NUMBER)  # norms of residual and error
 
-    return Skeleton(solver.steps, main, end)
+    return pieces.Skeleton(solver.steps, main, end)
 
 
 # sPPM and BlockSolve95, of which the paper prints a run time and how much they communicate; their structure is our
@@ -360,36 +351,36 @@ _BLOCK_FACE = 20_000  # bytes
 _BLOCK_PRODUCT = 0.6
 
 
-def sppm(_size_class: str, processes: int) -> Skeleton:
+def sppm(_size_class: str, processes: int) -> pieces.Skeleton:
     """Return sPPM on 4, 8 or 16 processes."""
     sizes = [_SPPM_NUMBERS * _NUMBER * points for points in faces(processes, _SPPM_GRID)]
 
-    def main(rank: int, scale: Scale) -> list[Operation]:
+    def main(rank: int, scale: pieces.Scale) -> list[Operation]:
         operations: list[Operation] = []
         for axis in neighbours(rank, processes, sizes):
-            operations += [*exchanges(rank, axis), burst(scale, 1 / 3)]
-        return operations + allreduce(rank, processes, _NUMBER)
+            operations += [*pieces.exchanges(rank, axis), pieces.burst(scale, 1 / 3)]
+        return operations + pieces.allreduce(rank, processes, _NUMBER)
 
-    return Skeleton(_SPPM_STEPS, main, no_end)
+    return pieces.Skeleton(_SPPM_STEPS, main, pieces.no_end)
 
 
-def blocksolve(_size_class: str, processes: int) -> Skeleton:
+def blocksolve(_size_class: str, processes: int) -> pieces.Skeleton:
     """Return BlockSolve95 on 4, 8 or 16 processes."""
 
-    def main(rank: int, scale: Scale) -> list[Operation]:
+    def main(rank: int, scale: pieces.Scale) -> list[Operation]:
         operations: list[Operation] = []
         for axis in neighbours(rank, processes, [_BLOCK_FACE] * 3):
-            operations += exchanges(rank, axis)
-        dot = allreduce(rank, processes, _NUMBER)
-        return [*operations, burst(scale, _BLOCK_PRODUCT), *dot, burst(scale, 1 - _BLOCK_PRODUCT), *dot]
+            operations += pieces.exchanges(rank, axis)
+        dot = pieces.allreduce(rank, processes, _NUMBER)
+        return [*operations, pieces.burst(scale, _BLOCK_PRODUCT), *dot, pieces.burst(scale, 1 - _BLOCK_PRODUCT), *dot]
 
-    return Skeleton(_BLOCK_STEPS, main, no_end)
+    return pieces.Skeleton(_BLOCK_STEPS, main, pieces.no_end)
 
 
 # The skeletons by name, and programs made of them that take a given time alone.
 
 JITTER_PPM: Final = 170_000  # of each burst: a standard deviation of 10 %; the paper gives none
-SKELETONS: Final[Mapping[str, Callable[[str, int], Skeleton]]] = {
+SKELETONS: Final[Mapping[str, Callable[[str, int], pieces.Skeleton]]] = {
     "CG": cg,
     "IS": integer_sort,
     "SP": sp,
@@ -434,7 +425,7 @@ def program_of_work(
     """Return a program in which each process computes for ``work_us`` in all of its iterations, less in fewer of them."""
     skeleton = SKELETONS[name](size_class, processes)
     whole = iterations_of(name, size_class, processes, grain)
-    scale = Scale(work_us / whole, jitter_ppm)
+    scale = pieces.Scale(work_us / whole, jitter_ppm)
     return Program(skeleton.loops(processes, iterations or whole, scale, skeleton.iterations / whole))
 
 

@@ -29,18 +29,8 @@ import numpy as np
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.ended_jobs import BoolArray, IntArray
+from cosched_emulator.results.figures import occupancy
 from cosched_emulator.results.figures.comparison import Figure
-from cosched_emulator.results.figures.occupancy import (
-    Block,
-    Steps,
-    jobs_waiting,
-    nodes_held,
-    rounded,
-    span_us,
-    steps_of,
-    sweep,
-    time_average,
-)
 from cosched_emulator.results.record_columns import (
     DiskColumns,
     RecordColumns,
@@ -127,20 +117,20 @@ def class_figures_of_columns(
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
     cores = sum(item.nodes * item.cores for item in machine)
     used = cores_used(stays, machine)
-    first_us, last_us = span_us(jobs, stays)
+    first_us, last_us = occupancy.span_us(jobs, stays)
     phases = {
-        name: phases_of(jobs_waiting(*_only(jobs, stays, chosen)), rules.high_load, last_us)
+        name: phases_of(occupancy.jobs_waiting(*_only(jobs, stays, chosen)), rules.high_load, last_us)
         for name, chosen in of_class.items()
         if name != "short"
     }
     phases["medium_or_long"] = union(*phases.values())
-    halves = _halves(jobs_waiting(jobs, stays), jobs)
+    halves = _halves(occupancy.jobs_waiting(jobs, stays), jobs)
     of_class["all"] = np.ones(len(jobs), dtype=np.bool_)
     return ClassFigures(
         jobs={name: _job_figures(jobs, chosen, rules) for name, chosen in of_class.items()},
         high_load={name: _phase_figures(found, used, cores) for name, found in phases.items()},
         core_utilisation=_phase_figures([(first_us, last_us)], used, cores).core_utilisation,
-        makespan_s=rounded((last_us - first_us) / SECOND_US) if len(jobs) else None,
+        makespan_s=occupancy.rounded((last_us - first_us) / SECOND_US) if len(jobs) else None,
         queue_first_half=halves[0],
         queue_second_half=halves[1],
     )
@@ -171,7 +161,7 @@ def _fact_figures(jobs: RecordColumns, chosen: BoolArray, rules: ClassRules) -> 
     found = _job_figures(jobs, chosen, rules)
     started = chosen & jobs.started
     waits_us = jobs.start_us[started] - jobs.submit_us[started]
-    wait_s = rounded(sum(waits_us.tolist()) / waits_us.size / SECOND_US) if waits_us.size else None
+    wait_s = occupancy.rounded(sum(waits_us.tolist()) / waits_us.size / SECOND_US) if waits_us.size else None
     return FactFigures(found.jobs, found.completed, wait_s, found.response_mean_s, found.relative_response_mean)
 
 
@@ -231,7 +221,7 @@ def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
 _MOST_ATOMS = 4  # sets of cores of a node; with more of them a sweep over the cores is faster
 
 
-def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
+def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> occupancy.Steps:
     """Return over time the number of cores with a job on at least one of their hardware threads."""
     nodes = sum(item.nodes for item in machine)
     cores = {item.cores for item in machine}
@@ -243,11 +233,11 @@ def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
     changes = []
     for atom in sets:
         has_it = np.array([bool(mask & atom) for mask in held], dtype=np.bool_)
-        used = nodes_held(_rows(stays, has_it[stays.mask.places]), nodes).used
+        used = occupancy.nodes_held(_rows(stays, has_it[stays.mask.places]), nodes).used
         changes.append((used.times_us, atom.bit_count() * np.diff(used.values, prepend=0)))
     if not changes:
-        return Steps(int_array(()), int_array(()))
-    return steps_of(*(np.concatenate(columns) for columns in zip(*changes, strict=True)))
+        return occupancy.Steps(int_array(()), int_array(()))
+    return occupancy.steps_of(*(np.concatenate(columns) for columns in zip(*changes, strict=True)))
 
 
 def _atoms(sets: Sequence[int], size: int) -> list[int]:
@@ -260,7 +250,7 @@ def _atoms(sets: Sequence[int], size: int) -> list[int]:
     return [*of_core.values()]
 
 
-def _cores_swept(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
+def _cores_swept(stays: StayColumns, machine: Sequence[NodeClass]) -> occupancy.Steps:
     """Return the same by counting each core."""
     pieces: list[tuple[IntArray, ...]] = []
     ranges: list[list[tuple[int, int]]] = []
@@ -277,7 +267,7 @@ def _cores_swept(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
         first = last
     deepest = max((item.cores for item in machine), default=0)
     start_us, end_us, low, count, kind = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-    return sweep(Block(start_us, end_us, low, count, kind, ranges), first, deepest).used
+    return occupancy.sweep(occupancy.Block(start_us, end_us, low, count, kind, ranges), first, deepest).used
 
 
 def _core_ranges(mask: int, cores: int) -> list[tuple[int, int]]:
@@ -290,7 +280,7 @@ def _cores_of(mask: int, cores: int) -> int:
     return sum([1 << core for core in threads_by_core(mask, cores)])
 
 
-def phases_of(steps: Steps, least: int, last_us: int) -> list[tuple[int, int]]:
+def phases_of(steps: occupancy.Steps, least: int, last_us: int) -> list[tuple[int, int]]:
     """Return the disjoint spans with a value of ``least`` or more, up to ``last_us``, in order of time."""
     changes: list[int] = []
     for time_us, value in zip(steps.times_us.tolist(), steps.values.tolist(), strict=True):
@@ -342,22 +332,23 @@ def _job_figures(jobs: RecordColumns, chosen: BoolArray, rules: ClassRules) -> J
     return JobFigures(
         number,
         response_us.size,
-        rounded(float(relative.mean())),
-        rounded(median),
-        rounded(p95),
-        rounded(sum(response_us.tolist()) / response_us.size / SECOND_US),
+        occupancy.rounded(float(relative.mean())),
+        occupancy.rounded(median),
+        occupancy.rounded(p95),
+        occupancy.rounded(sum(response_us.tolist()) / response_us.size / SECOND_US),
     )
 
 
-def _phase_figures(phases: Sequence[tuple[int, int]], used: Steps, cores: int) -> PhaseFigures:
+def _phase_figures(phases: Sequence[tuple[int, int]], used: occupancy.Steps, cores: int) -> PhaseFigures:
     length_us = sum(end_us - start_us for start_us, end_us in phases)
     held_us = _integral(used, int_array(edge for phase in phases for edge in phase))
     return PhaseFigures(
-        rounded(length_us / SECOND_US), rounded(held_us / (cores * length_us)) if cores * length_us else None
+        occupancy.rounded(length_us / SECOND_US),
+        occupancy.rounded(held_us / (cores * length_us)) if cores * length_us else None,
     )
 
 
-def _integral(steps: Steps, edges_us: IntArray) -> int:
+def _integral(steps: occupancy.Steps, edges_us: IntArray) -> int:
     """Return the exact integral of the values, from the first edge to the second, the third to the fourth, and so on."""
     times, values = steps.times_us.tolist(), steps.values.tolist()
     until = [0]  # integral up to each time; Python's integers do not overflow
@@ -374,11 +365,11 @@ def _integral(steps: Steps, edges_us: IntArray) -> int:
     return total
 
 
-def _halves(waiting: Steps, jobs: RecordColumns) -> tuple[float | None, float | None]:
+def _halves(waiting: occupancy.Steps, jobs: RecordColumns) -> tuple[float | None, float | None]:
     """Return the mean number of waiting jobs in each half of the time between first and last submission."""
     submits = jobs.submit_us.tolist()
     if not submits or max(submits) - min(submits) < 2:  # one microsecond has no two halves
         return None, None
     edges = int_array([min(submits), (min(submits) + max(submits)) // 2, max(submits)])
-    first, second = time_average(waiting, edges).tolist()
-    return rounded(first), rounded(second)
+    first, second = occupancy.time_average(waiting, edges).tolist()
+    return occupancy.rounded(first), occupancy.rounded(second)

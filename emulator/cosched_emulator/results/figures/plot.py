@@ -17,16 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, os_errors
-from cosched_emulator.results.figures.comparison import (
-    COMMON,
-    Figure,
-    SeedRow,
-    cells_of,
-    error_lengths,
-    figure_texts,
-    unit_of,
-    value_of,
-)
+from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_emulator.statistics.intervals import LEVEL, Interval, t_critical
 from cosched_hwmodel.units import SECOND_US
@@ -38,12 +29,12 @@ if TYPE_CHECKING:
 # What the bars of a comparison show: values, texts, error bars, and which of them are bold.
 
 COMPARED = (  # two a column; the first one is what comparisons in words begin with
-    Figure("response, mean", ("*", "response_s", "mean"), "seconds", change=True),
-    Figure("response, p95", ("*", "response_s", "p95"), "seconds", change=True),
-    Figure("wait, mean", ("*", "wait_s", "mean"), "seconds", change=True),
-    Figure("wait, p95", ("*", "wait_s", "p95"), "seconds", change=True),
-    Figure("jobs killed at their limit", ("killed", "count"), "count"),
-    Figure("energy", ("energy", "total_j"), "joules", change=True),
+    comparison.Figure("response, mean", ("*", "response_s", "mean"), "seconds", change=True),
+    comparison.Figure("response, p95", ("*", "response_s", "p95"), "seconds", change=True),
+    comparison.Figure("wait, mean", ("*", "wait_s", "mean"), "seconds", change=True),
+    comparison.Figure("wait, p95", ("*", "wait_s", "p95"), "seconds", change=True),
+    comparison.Figure("jobs killed at their limit", ("killed", "count"), "count"),
+    comparison.Figure("energy", ("energy", "total_j"), "joules", change=True),
 )
 
 
@@ -58,25 +49,27 @@ class Bars(NamedTuple):
     errors: list[list[float]] | None = None  # lengths of error bars below and above the values
 
 
-def run_bars(figure: Figure, summaries: Sequence[Mapping[str, Any]], population: str, *, mark_best: bool) -> Bars:
+def run_bars(
+    figure: comparison.Figure, summaries: Sequence[Mapping[str, Any]], population: str, *, mark_best: bool
+) -> Bars:
     """Return the bars of single runs; ``mark_best``: the lowest is bold."""
-    values = [value_of(summary, figure, population) for summary in summaries]
+    values = [comparison.value_of(summary, figure, population) for summary in summaries]
     known = [value for value in values if value is not None]
-    unit, texts = figure_texts(figure, values)
+    unit, texts = comparison.figure_texts(figure, values)
     best = texts[values.index(min(known))] if mark_best and len(set(texts)) > 1 and known else None
     return Bars(figure.label, unit, _scaled(figure, values), texts, [text == best for text in texts])
 
 
-def seed_bars(row: SeedRow) -> Bars:
+def seed_bars(row: comparison.SeedRow) -> Bars:
     """Return the bars of means over seeds, with error bars."""
     means = [None if found is None else found.mean for found in row.intervals]
-    unit, texts = cells_of(row.figure, row.intervals)
-    errors = error_lengths(row.intervals, unit_of(row.figure, means)[0])
+    unit, texts = comparison.cells_of(row.figure, row.intervals)
+    errors = comparison.error_lengths(row.intervals, comparison.unit_of(row.figure, means)[0])
     return Bars(row.figure.label, unit, _scaled(row.figure, means), texts, row.best, errors)
 
 
-def _scaled(figure: Figure, values: Sequence[float | None]) -> list[float | None]:
-    size, _ = unit_of(figure, values)
+def _scaled(figure: comparison.Figure, values: Sequence[float | None]) -> list[float | None]:
+    size, _ = comparison.unit_of(figure, values)
     return [None if value is None else value / size for value in values]
 
 
@@ -208,7 +201,7 @@ def plot_comparison(
 def plot_seed_comparison(
     file: str | os.PathLike[str],
     names: Sequence[str],
-    rows: Sequence[SeedRow],
+    rows: Sequence[comparison.SeedRow],
     population: str,
     title: str = "",
     words: str = "",
@@ -235,7 +228,7 @@ def _draw_comparison(
             _draw_bars(panel, names, bars)
         for panel in [*panels][len(told) :]:
             panel.set_visible(False)
-        which = {COMMON: "jobs that completed in all runs", "all": "all jobs that ran"}.get(
+        which = {comparison.COMMON: "jobs that completed in all runs", "all": "all jobs that ran"}.get(
             population, "jobs that completed"
         )
         less = f"Less is better. Response and wait of {which}."
@@ -286,7 +279,7 @@ def plot_changes(
         axes = picture.subplots()
         found = [change for _, change in changes]
         places = np.arange(len(found))
-        lengths = error_lengths(found)
+        lengths = comparison.error_lengths(found)
         axes.errorbar([change.mean for change in found], places, xerr=lengths, fmt="o", color=INK, capsize=3)
         axes.axvline(0, color=QUIET, linewidth=0.8)
         axes.set_yticks(places, [name for name, _ in changes])

@@ -15,34 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.results import record_columns
 from cosched_emulator.results.ended_jobs import IntArray
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.figures.run_energy import PowerTrace
+from cosched_emulator.results.files import run_files
 from cosched_emulator.results.files.job_rows import JOB_COLUMNS
-from cosched_emulator.results.files.run_files import (
-    ALLOCATION_COLUMNS,
-    ALLOCATIONS,
-    JOBS,
-    POWER_COLUMNS,
-    PREEMPTION_COLUMNS,
-    PREEMPTIONS,
-    QUANTA,
-    QUANTUM_COLUMNS,
-)
 from cosched_emulator.results.files.run_folder import POWER, RUN, check_sizes, read_json, read_summary
-from cosched_emulator.results.record_columns import (
-    NOT_MEASURED,
-    ROLES,
-    DiskColumns,
-    Ints,
-    QuantaBuilder,
-    QuantaColumns,
-    RecordColumns,
-    RowBuffer,
-    StayColumns,
-    distinct_stays,
-    int_array,
-)
 from cosched_emulator.workload.jobs_in_columns import Interned, intern_values
 from cosched_hwmodel.text_formats import decoded
 from cosched_hwmodel.units import SECOND_US, amounts_of, parse_seconds
@@ -153,8 +132,8 @@ class StoredRun(NamedTuple):
     """A run as read from its folder."""
 
     machine: tuple[NodeClass, ...]
-    jobs: RecordColumns
-    stays: StayColumns
+    jobs: record_columns.RecordColumns
+    stays: record_columns.StayColumns
     summary: dict[str, Any]
     selection: Selection
     partitions: tuple[tuple[int, int, str], ...] = ()  # runs of nodes: first, number, the names of their partitions
@@ -247,10 +226,10 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     summary = read_summary(folder)
     description = read_json(folder, RUN, ("machine",))
     machine = _machine_of(description, folder)
-    jobs, states = _read_jobs(Path(folder) / JOBS)
+    jobs, states = _read_jobs(Path(folder) / run_files.JOBS)
     index_of = dict(zip(jobs["id"].tolist(), range(jobs["id"].size), strict=True))
-    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
-    disk = _read_disk(Path(folder) / PREEMPTIONS, index_of)
+    stays, numbers = _read_stays(Path(folder) / run_files.ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
+    disk = _read_disk(Path(folder) / run_files.PREEMPTIONS, index_of)
     selection = summary["selection"]
     try:
         chosen = Selection(int(selection["warmup"]), int(selection["cooldown"]))
@@ -261,12 +240,12 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen, partitions)
 
 
-def read_owners(folder: str | os.PathLike[str], jobs: RecordColumns) -> JobOwners:
+def read_owners(folder: str | os.PathLike[str], jobs: record_columns.RecordColumns) -> JobOwners:
     """Return whose the ``jobs`` of the run in ``folder`` are; raise `InputError` for a damaged file."""
     row_of = dict(zip(jobs.id.tolist(), range(len(jobs)), strict=True))
     names, energy_j = np.full(len(jobs), "", dtype=np.object_), np.full(len(jobs), np.nan)
     facts = {fact: [""] * len(jobs) for fact in FACTS}
-    for line in csv_rows(Path(folder) / JOBS, JOB_COLUMNS):
+    for line in csv_rows(Path(folder) / run_files.JOBS, JOB_COLUMNS):
         row = row_of[line.count("job_id")]
         names[row] = decoded(line.text("profile"))
         for fact, value in _facts_of(line).items():
@@ -280,7 +259,7 @@ def read_facts(folder: str | os.PathLike[str], job: int) -> dict[str, str]:
     """Return those `FACTS` that a job of the run in ``folder`` has; none where it is no run folder. Raises `InputError`."""
     if not (Path(folder) / RUN).is_file():
         return {}
-    lines = csv_rows(Path(folder) / JOBS, JOB_COLUMNS)
+    lines = csv_rows(Path(folder) / run_files.JOBS, JOB_COLUMNS)
     return next((_facts_of(line) for line in lines if line.count("job_id") == job), {})
 
 
@@ -291,13 +270,17 @@ def _facts_of(line: CsvRow) -> dict[str, str]:
 
 
 def _columns(
-    jobs: dict[str, Ints], states: Sequence[str], stays: StayColumns, numbers: IntArray, disk: DiskColumns
-) -> RecordColumns:
+    jobs: dict[str, record_columns.Ints],
+    states: Sequence[str],
+    stays: record_columns.StayColumns,
+    numbers: IntArray,
+    disk: record_columns.DiskColumns,
+) -> record_columns.RecordColumns:
     nodes, wall_us, held_us, last = (np.zeros(jobs["id"].size, dtype=np.int64) for _ in range(4))
     np.maximum.at(last, stays.job, numbers)
     of_last = numbers == last[stays.job]
     np.add.at(nodes, stays.job[of_last], stays.node_count[of_last])
-    job, begin_us, until_us = distinct_stays(stays)
+    job, begin_us, until_us = record_columns.distinct_stays(stays)
     np.add.at(held_us, job, until_us - begin_us)
     since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins at that time has no length
     np.add.at(wall_us, job[since], (until_us - begin_us)[since])
@@ -309,7 +292,7 @@ def _columns(
     else:
         for name in ("cpu_us", "dispatched_us"):
             np.maximum(jobs[name], 0, out=jobs[name])
-    return RecordColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
+    return record_columns.RecordColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
 
 
 def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
@@ -349,9 +332,9 @@ def _partitions_of(
     return tuple(found)
 
 
-def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
+def _read_jobs(file: Path) -> tuple[dict[str, record_columns.Ints], Sequence[str]]:
     """Return the columns of the jobs in the file, in order of (submission, id), and the names of the states."""
-    rows = RowBuffer(_JOB_TYPES)
+    rows = record_columns.RowBuffer(_JOB_TYPES)
     states: dict[str, int] = {}
     for row in csv_rows(file, JOB_COLUMNS):
         told = dict([pair.split("=", 1) for pair in row.text("metadata").split(";") if "=" in pair])
@@ -389,8 +372,8 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
 
 
 def _read_stays(
-    file: Path, until_us: Ints, index_of: dict[int, int], machine: Sequence[NodeClass]
-) -> tuple[StayColumns, IntArray]:
+    file: Path, until_us: record_columns.Ints, index_of: dict[int, int], machine: Sequence[NodeClass]
+) -> tuple[record_columns.StayColumns, IntArray]:
     """Return the stays, and the number of each among the stays of its job.
 
     An open stay ends when the run was stopped: at ``until_us``, by job.
@@ -399,9 +382,9 @@ def _read_stays(
     found = _plain_stays(file, index_of, nodes)
     if found is not None:
         return found
-    rows = RowBuffer(_STAY_TYPES)
+    rows = record_columns.RowBuffer(_STAY_TYPES)
     masks: dict[int, int] = {}
-    for row in csv_rows(file, ALLOCATION_COLUMNS):
+    for row in csv_rows(file, run_files.ALLOCATION_COLUMNS):
         mask = row.get("thread_mask", _mask, "a hexadecimal mask with at least one bit")
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
@@ -423,18 +406,20 @@ def _read_stays(
     columns = rows.drain(np.arange(len(rows)))
     numbers = columns.pop("interval")
     mask_of_row = Interned(columns.pop("mask"), tuple(masks))
-    return StayColumns(**columns, mask=mask_of_row), numbers
+    return record_columns.StayColumns(**columns, mask=mask_of_row), numbers
 
 
 # How the columns of a run that was not cut short are read at once.
 _PLAIN_STAYS: Mapping[str, str] = {
-    **dict.fromkeys(ALLOCATION_COLUMNS, COUNT),
+    **dict.fromkeys(run_files.ALLOCATION_COLUMNS, COUNT),
     **dict.fromkeys(("start_s", "end_s"), SECONDS),
     "thread_mask": TEXT,
 }
 
 
-def _plain_stays(file: Path, index_of: Mapping[int, int], nodes: int) -> tuple[StayColumns, IntArray] | None:
+def _plain_stays(
+    file: Path, index_of: Mapping[int, int], nodes: int
+) -> tuple[record_columns.StayColumns, IntArray] | None:
     """Return what `_read_stays` does; None where something is unusual, or wrong."""
     rows = plain_columns(file, _PLAIN_STAYS)
     if rows is None or not index_of:
@@ -463,26 +448,28 @@ def _plain_stays(file: Path, index_of: Mapping[int, int], nodes: int) -> tuple[S
         "threads": bits[mask_of_row],
     }
     mask = Interned(number[mask_of_row], tuple([masks[row] for row in by_row.tolist()]))
-    return StayColumns(**columns, mask=mask), rows["interval"]
+    return record_columns.StayColumns(**columns, mask=mask), rows["interval"]
 
 
-def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
+def _read_disk(file: Path, index_of: dict[int, int]) -> record_columns.DiskColumns:
     """Return the times on disk; a run without preemptions has no such file."""
     rows = [
         (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
-        for row in (csv_rows(file, PREEMPTION_COLUMNS) if file.exists() else ())
+        for row in (csv_rows(file, run_files.PREEMPTION_COLUMNS) if file.exists() else ())
     ]
-    job, start_us, end_us, swap_mb = (int_array(row[place] or 0 for row in rows) for place in range(4))
-    return DiskColumns(job, start_us, end_us, np.array([row[2] is not None for row in rows], np.bool_), swap_mb)
+    job, start_us, end_us, swap_mb = (record_columns.int_array(row[place] or 0 for row in rows) for place in range(4))
+    return record_columns.DiskColumns(
+        job, start_us, end_us, np.array([row[2] is not None for row in rows], np.bool_), swap_mb
+    )
 
 
-def read_quanta(folder: str | os.PathLike[str]) -> QuantaColumns | None:
+def read_quanta(folder: str | os.PathLike[str]) -> record_columns.QuantaColumns | None:
     """Return the quanta of a run; None if it has none. Raises `InputError` for a damaged file."""
-    file = Path(folder) / QUANTA
+    file = Path(folder) / run_files.QUANTA
     if not file.exists():
         return None
-    builder = QuantaBuilder()
-    for row in csv_rows(file, QUANTUM_COLUMNS):
+    builder = record_columns.QuantaBuilder()
+    for row in csv_rows(file, run_files.QUANTUM_COLUMNS):
         start_us = row.time_us("start_s")
         builder.add_row(
             row.count("quantum"),
@@ -492,11 +479,11 @@ def read_quanta(folder: str | os.PathLike[str]) -> QuantaColumns | None:
             row.count("jobs"),
             row.count("job_id"),
             row.count("slot"),
-            row.get("role", ROLES.index, f"one of {', '.join(ROLES)}"),
+            row.get("role", record_columns.ROLES.index, f"one of {', '.join(record_columns.ROLES)}"),
             row.count("paired") > 0,
             row.time_us("allowed_s"),
             row.time_us("cpu_s"),
-            row.count("share_ppm") if row.text("share_ppm") else NOT_MEASURED,
+            row.count("share_ppm") if row.text("share_ppm") else record_columns.NOT_MEASURED,
         )
     return builder.columns()
 
@@ -508,7 +495,7 @@ def read_power(folder: str | os.PathLike[str]) -> PowerTrace | None:
         return None
     rows = [
         (row.time_us("start_s"), row.time_us("end_s"), row.get("watts", float, "a number of watts"))
-        for row in csv_rows(file, POWER_COLUMNS)
+        for row in csv_rows(file, run_files.POWER_COLUMNS)
     ]
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     start_us, end_us = (np.array(column, dtype=np.int64) for column in columns[:2])
@@ -518,7 +505,7 @@ def read_power(folder: str | os.PathLike[str]) -> PowerTrace | None:
 def _job_of(row: CsvRow, index_of: dict[int, int]) -> int:
     job = index_of.get(row.count("job_id"))
     if job is None:
-        raise InputError(str(row.file), f"a job of {JOBS}", row.text("job_id"), row.line, "job_id")
+        raise InputError(str(row.file), f"a job of {run_files.JOBS}", row.text("job_id"), row.line, "job_id")
     return job
 
 

@@ -14,33 +14,7 @@ from itertools import islice
 from typing import Any, ClassVar, Final
 
 from cosched_plugin import api
-from cosched_plugin.policies.glomarc.formation import (
-    BEST,
-    FIRST,
-    LOW_LOADS,
-    NONE_OF_THEM,
-    ONE,
-    WAITING,
-    Found,
-    Group,
-    Search,
-    common_home,
-    groups,
-    ranking,
-    seat_group,
-    select_candidates,
-)
-from cosched_plugin.policies.glomarc.upkeep import (
-    EVERYWHERE,
-    Member,
-    Slowdown,
-    gain_alone,
-    keep_up,
-    member_in_place,
-    place_of,
-    slowdown_in,
-)
-from cosched_plugin.policies.glomarc.upkeep import NOTE as GROUP
+from cosched_plugin.policies.glomarc import formation, upkeep
 from cosched_plugin.policies.placement.spread import Kinds, NodeHalves
 from cosched_plugin.policies.slack import delay_of
 
@@ -56,7 +30,7 @@ class Grouping(api.Matching):
     ignores: ClassVar[api.Needs] = frozenset({api.FILLED_LAYOUTS, api.SAME_NODES})
 
     def __init__(
-        self, *, short_s: float = 600.0, low_load: str = LOW_LOADS[0], space: bool = True, **search: Any
+        self, *, short_s: float = 600.0, low_load: str = formation.LOW_LOADS[0], space: bool = True, **search: Any
     ) -> None:
         """``search`` are the fields of `Search`.
 
@@ -66,12 +40,14 @@ class Grouping(api.Matching):
         self._space = space
         self._low_load = low_load
         self._short_us = round(short_s * api.SECOND_US)
-        self._search = Search(**search)
-        self._members: dict[int, tuple[api.JobSpec, Member | None]] = {}  # a cache: pending jobs as members of a group
-        self._running: dict[int, tuple[Sequence[api.Run], Member | None]] = {}  # a cache: `_with_room`
+        self._search = formation.Search(**search)
+        self._members: dict[
+            int, tuple[api.JobSpec, upkeep.Member | None]
+        ] = {}  # a cache: pending jobs as members of a group
+        self._running: dict[int, tuple[Sequence[api.Run], upkeep.Member | None]] = {}  # a cache: `_with_room`
         self._interventions = 0  # of the manager, when these caches were begun
         self._settled_at = -1  # a cache: at this version of the view all groups were complete
-        self._slowdown: tuple[api.View, Slowdown | None] | None = None  # a cache
+        self._slowdown: tuple[api.View, upkeep.Slowdown | None] | None = None  # a cache
         self._kinds: Kinds | None = None  # a cache
 
     def prepare(self, context: api.Context) -> Iterator[api.Action]:
@@ -84,11 +60,11 @@ class Grouping(api.Matching):
         slowdown = self._slowdown_in(view)
         return iter(()) if slowdown is None else self._keep_up(view, slowdown)
 
-    def _keep_up(self, view: api.View, slowdown: Slowdown) -> Iterator[api.Action]:
-        yield from api.delete_stale_notes(view, GROUP)
+    def _keep_up(self, view: api.View, slowdown: upkeep.Slowdown) -> Iterator[api.Action]:
+        yield from api.delete_stale_notes(view, upkeep.NOTE)
         if self._settled_at != view.version:
             settled = True
-            for action in keep_up(view, self._kinds_of(view), slowdown):
+            for action in upkeep.keep_up(view, self._kinds_of(view), slowdown):
                 settled = False
                 yield action
             self._settled_at = view.version if settled else -1
@@ -130,9 +106,9 @@ class Grouping(api.Matching):
 
         They must all have the same home: there is room for each then, wherever the others are.
         """
-        if self._low_load == NONE_OF_THEM:
+        if self._low_load == formation.NONE_OF_THEM:
             return False
-        home, nodes, jobs = EVERYWHERE, view.machine.nodes, context.pending.jobs
+        home, nodes, jobs = upkeep.EVERYWHERE, view.machine.nodes, context.pending.jobs
         if not view.counts_nodes:
             home = context.footprints.home(job, view)
             nodes = home.bit_count()
@@ -145,7 +121,7 @@ class Grouping(api.Matching):
             return False
         there = view.nodes_by_job
         running = sum([running.job.processes for number, running in view.running.items() if there[number] & home])
-        return self._low_load == WAITING or wanted + running <= nodes
+        return self._low_load == formation.WAITING or wanted + running <= nodes
 
     def _gain_of(self, offer: api.Offer, context: api.Context) -> float:
         """Return the utilisation gain that a group must exceed: that of Case 5; none where some cores stay idle."""
@@ -154,7 +130,7 @@ class Grouping(api.Matching):
         # Section 4.4: groups compete with Case 5 alone; Case 4 is what remains where no group gains enough.
         if not self._space or footprint is None or footprint.per_node < self._halves_of(offer.job, context).whole:
             return 0.0
-        return gain_alone(footprint.per_node, footprint.factor)
+        return upkeep.gain_alone(footprint.per_node, footprint.factor)
 
     def _spread_out(self, offer: api.Offer, context: api.Context) -> api.Offer:
         """Return the job with one process on each node."""
@@ -171,7 +147,7 @@ class Grouping(api.Matching):
         kinds, view = self._kinds_of(context.view), context.view
         return kinds.all[0].halves if len(kinds.all) == 1 else kinds.of(context.footprints.home(job, view))
 
-    def _company(self, job: api.JobSpec, context: api.Context, gate: api.Gate, above: float) -> Group | None:
+    def _company(self, job: api.JobSpec, context: api.Context, gate: api.Gate, above: float) -> formation.Group | None:
         """Return the best group with ``job`` that is admitted and gains more than ``above``."""
         view, pending = api.whole_nodes(context.view), context.pending
         jobs = _jobs_within_budget(pending, view)
@@ -192,7 +168,7 @@ class Grouping(api.Matching):
             if serial is not None:
                 return serial
         # Section 4.4: Case 1 for every job; Cases 2 and 3 for the first pending one alone, since backfilling has Cases 1, 4 and 5.
-        cases: list[Iterator[Found]] = [seek.beside(own, others)]
+        cases: list[Iterator[formation.Found]] = [seek.beside(own, others)]
         if job.id == pending.jobs[0].id:
             running = self._individuals(view, own.home)
             cases.append(seek.beside(own, running))
@@ -202,7 +178,7 @@ class Grouping(api.Matching):
             view.explain(job.id, refused_groups=seek.refused)
         return group
 
-    def _waiting(self, job: api.JobSpec, context: api.Context) -> Member | None:
+    def _waiting(self, job: api.JobSpec, context: api.Context) -> upkeep.Member | None:
         """Return a pending job as a possible member of a group; None if it cannot be one."""
         known = self._members.get(job.id)
         if known is None or known[0] is not job:
@@ -214,17 +190,19 @@ class Grouping(api.Matching):
             if per_node:
                 footprint = halves.footprint(job, per_node)
                 home = context.footprints.home(job, context.view)
-                member = Member(job, job.estimate_us, footprint.factor, footprint.per_node, footprint.nodes, home=home)
+                member = upkeep.Member(
+                    job, job.estimate_us, footprint.factor, footprint.per_node, footprint.nodes, home=home
+                )
             known = self._members[job.id] = (job, member)
         return known[1]
 
-    def _slowdown_in(self, view: api.View) -> Slowdown | None:
+    def _slowdown_in(self, view: api.View) -> upkeep.Slowdown | None:
         """Return what is believed of pairs; cached, because draws are slow."""
         if self._slowdown is None or self._slowdown[0] is not view:
-            self._slowdown = (view, slowdown_in(view))
+            self._slowdown = (view, upkeep.slowdown_in(view))
         return self._slowdown[1]
 
-    def _individuals(self, view: api.WholeNodesView, home: api.NodeSet) -> list[Member]:
+    def _individuals(self, view: api.WholeNodesView, home: api.NodeSet) -> list[upkeep.Member]:
         """Return the running jobs that are alone on nodes of ``home`` and leave room for another, the least delayed first."""
         once = twice = 0
         nodes_of = {occupancy.job_id: occupancy.nodes for occupancy in view.occupancies()}
@@ -232,15 +210,15 @@ class Grouping(api.Matching):
             twice |= once & nodes
             once |= nodes
         closed = ~(api.any_layer(view.all_free) & home) | twice
-        grouped = view.with_note(GROUP)
-        found: list[tuple[float, int, Member]] = []
+        grouped = view.with_note(upkeep.NOTE)
+        found: list[tuple[float, int, upkeep.Member]] = []
         for job_id, nodes in nodes_of.items():
             running = view.running[job_id]
             if (
                 not nodes & closed
                 and running.suspended_us is None
                 and running.job.estimate_us > self._short_us
-                and (job_id not in grouped or place_of(job_id, view) is None)
+                and (job_id not in grouped or upkeep.place_of(job_id, view) is None)
                 and (member := self._with_room(running, view)) is not None
             ):
                 # Section 4.4: a job is never added to a group that runs; once its group is disbanded, it may be matched again.
@@ -250,7 +228,7 @@ class Grouping(api.Matching):
         # Section 4.5: coscheduling slows a primary down, so the least delayed ones come first.
         return [member for _, _, member in sorted(found, key=lambda item: item[:2])]
 
-    def _with_room(self, running: api.Running, view: api.View) -> Member | None:
+    def _with_room(self, running: api.Running, view: api.View) -> upkeep.Member | None:
         """Return a running job as a possible member of a group, without its work left; None if it leaves no room for another."""
         known = self._running.get(running.job.id)
         if known is None or known[0] is not running.runs:
@@ -262,7 +240,7 @@ class Grouping(api.Matching):
                 max(run.processes for run in running.runs) <= halves.most_shared(job)
                 and all(halves.on_one_side(run.mask) for run in running.runs)  # whichever part placed it
             ):
-                member = member_in_place(running, halves)
+                member = upkeep.member_in_place(running, halves)
             known = self._running[job.id] = (running.runs, member)
         return known[1]
 
@@ -280,11 +258,11 @@ class _Seeker:
 
     def __init__(
         self,
-        search: Search,
+        search: formation.Search,
         footprints: api.NodePlacement,
         halves: NodeHalves,
         view: api.WholeNodesView,
-        slowdown: Slowdown,
+        slowdown: upkeep.Slowdown,
         above: float,
     ) -> None:
         self.refused = 0  # groups that were tried in vain
@@ -299,7 +277,9 @@ class _Seeker:
         self._counts_nodes = view.counts_nodes
         self._looked: dict[tuple[int, bool], int] = {}  # candidates after step 1, by primary and by whether they run
 
-    def beside(self, primary: Member, candidates: Sequence[Member], must: int | None = None) -> Iterator[Found]:
+    def beside(
+        self, primary: upkeep.Member, candidates: Sequence[upkeep.Member], must: int | None = None
+    ) -> Iterator[formation.Found]:
         """Yield the groups of ``primary`` with some of the candidates that are to be tried; ``must``: the first of them."""
         if primary.running is None and primary.nodes > self._free and not any(member.running for member in candidates):
             return  # no member brings nodes
@@ -310,18 +290,18 @@ class _Seeker:
         chosen = self._select_candidates(primary, candidates)
         if chosen:
             self._looked[primary.job.id, chosen[0].running is not None] = len(chosen)
-            found = groups(primary, chosen, self._search, self._fits, must)
+            found = formation.groups(primary, chosen, self._search, self._fits, must)
             good = (group for group in found if group.gain > self._above)
-            just_one = self._search.choice == FIRST and self._search.fairness_tries == ONE
+            just_one = self._search.choice == formation.FIRST and self._search.fairness_tries == formation.ONE
             yield from islice(good, 1) if just_one else good
 
-    def _select_candidates(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
-        found = select_candidates(primary, candidates, self._search, self._slowdown, self._halves)
+    def _select_candidates(self, primary: upkeep.Member, candidates: Sequence[upkeep.Member]) -> list[upkeep.Member]:
+        found = formation.select_candidates(primary, candidates, self._search, self._slowdown, self._halves)
         if not self._view.machine.resources:
             return found
         return [one._replace(home=home) for one in found if (home := self._home_beside(primary, one))]
 
-    def _home_beside(self, primary: Member, one: Member) -> api.NodeSet:
+    def _home_beside(self, primary: upkeep.Member, one: upkeep.Member) -> api.NodeSet:
         """Return the nodes of a job's home that have enough of what is counted for the primary, too; none where it is elsewhere."""
         if not (one.job.resources and primary.job.resources):
             return one.home
@@ -329,16 +309,16 @@ class _Seeker:
         home = api.Counts(self._view.machine).open_to(both, one.home)
         return home if one.running is None or home == one.home else api.NodeSet(0)
 
-    def first_of(self, candidates: Iterator[Found], gate: api.Gate) -> Group | None:
+    def first_of(self, candidates: Iterator[formation.Found], gate: api.Gate) -> formation.Group | None:
         """Return the best group that is admitted, or the first where that is wanted (step 6)."""
-        if self._search.choice == BEST:
-            rank = ranking(self._search)
+        if self._search.choice == formation.BEST:
+            rank = formation.ranking(self._search)
             candidates = iter(sorted(candidates, key=lambda found: (found.falls_back, -rank(found))))
         for tried, found in enumerate(candidates, 1):
             if not self._work.pay(api.prices.GROUP_SEAT):
                 return None
             most = self._search.max_slowdown + 0.5 / api.WHOLE_PPM  # as in step 1
-            group = seat_group(found, self._footprints, self._halves, self._view, most)
+            group = formation.seat_group(found, self._footprints, self._halves, self._view, most)
             if group is not None and gate.admit(group):
                 for job_id in group.job_ids:
                     self._view.explain(job_id, partial(self._facts, group, tried))
@@ -346,7 +326,7 @@ class _Seeker:
             self.refused += 1
         return None
 
-    def _fits(self, primary: Member, matched: Sequence[Member]) -> bool:
+    def _fits(self, primary: upkeep.Member, matched: Sequence[upkeep.Member]) -> bool:
         """Tell whether there are empty nodes enough for the members that do not run yet, and budget enough for the forecast."""
         there = sum([member.nodes for member in (primary, *matched) if member.running is not None])
         wanted = max(primary.nodes, sum([member.nodes for member in matched]))
@@ -354,9 +334,9 @@ class _Seeker:
             return False
         return wanted - there <= self._free and self._work.pay(api.prices.EVOLUTION)
 
-    def _is_open(self, members: Sequence[Member], missing: int) -> bool:
+    def _is_open(self, members: Sequence[upkeep.Member], missing: int) -> bool:
         """Tell whether all members may be on the same nodes, of which so many are empty, and whether their licences are free."""
-        home = common_home(members)
+        home = formation.common_home(members)
         if not home or (self._view.free_nodes & home).bit_count() < missing:
             return False
         wanted = Counter[str]()
@@ -364,7 +344,7 @@ class _Seeker:
             wanted.update(dict(member.job.licences) if member.running is None else {})
         return all(self._view.licences.get(name, 0) >= amount for name, amount in wanted.items())
 
-    def _facts(self, group: Group, tried: int) -> dict[str, object]:
+    def _facts(self, group: formation.Group, tried: int) -> dict[str, object]:
         """Return the facts for a decision trace about a group that was chosen after a number of tries."""
         found = group.found
         facts = {
@@ -381,7 +361,7 @@ class _Seeker:
             facts["resource"] = resource
         return {"group": facts}
 
-    def _worst_resource(self, found: Found) -> str | None:
+    def _worst_resource(self, found: formation.Found) -> str | None:
         """Return the resource that adds most to the largest slowdown of the group; None if the belief does not say."""
         worst = max(found.matched, key=lambda member: max(member.beside, member.beside_it))
         model = self._view.pairs
