@@ -19,15 +19,29 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from scripts.processes import PROJECT, environment
 from scripts.progress import Progress
-from scripts.proofs.defect_table import DEFECTS, Defect
 from scripts.tables import aligned_table
 
+
+class Defect(NamedTuple):
+    """One change; ``new`` replaces ``old`` in ``file``, a path in the project."""
+
+    name: str
+    text: str  # what is wrong with it
+    file: str
+    old: str
+    new: str
+
+
+DEFECTS: Final = tuple(
+    Defect(**each) for each in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["defect"]
+)
 NONE: Final = Defect("none", "the project as it is", "pyproject.toml", "[build-system]", "[build-system]")
 LEFT_OUT: Final = (".git", ".venv", ".*_cache", "__pycache__", ".hypothesis", "out", "dist")
 PYTEST: Final = ("-x", "-q", "-n", "2", "-p", "no:cacheprovider")

@@ -32,20 +32,8 @@ from scripts.processes import Programs, environment
 from scripts.progress import Progress
 
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.users import requests as r
 from cosched_emulator.users.client import ManagerConnection, SilenceError
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Dependency,
-    Done,
-    ListHistory,
-    ListJobs,
-    Request,
-    ShowJobs,
-    ShowStatus,
-    SubmitJob,
-    Target,
-    encode_request,
-)
 from cosched_plugin.protocol.messages import JobSpec
 
 MANAGER, SCHEDULER, HONEST = "manager", "scheduler", "honest"
@@ -59,12 +47,12 @@ LOOK_S: Final = 0.5
 MOST_P99_MS: Final = 250.0
 FLAT: Final = 1.1
 MINUTE_US: Final = 60_000_000
-QUESTIONS: Final[tuple[Request, ...]] = (
-    ShowJobs(tuple(Target(10**9 + number) for number in range(TASKS))),
-    ListJobs("no-such-user"),
-    ShowJobs(tuple(Target(1 + number) for number in range(TASKS))),
-    ListJobs(),
-    ListHistory(most=10_000),
+QUESTIONS: Final[tuple[r.Request, ...]] = (
+    r.ShowJobs(tuple(r.Target(10**9 + number) for number in range(TASKS))),
+    r.ListJobs("no-such-user"),
+    r.ShowJobs(tuple(r.Target(1 + number) for number in range(TASKS))),
+    r.ListJobs(),
+    r.ListHistory(most=10_000),
 )
 
 
@@ -99,7 +87,7 @@ def ask_too_much(endpoint: str, until_s: float) -> None:
     """Keep large questions pending on many connections."""
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     poller = zmq.Poller()
-    frames = cycle([encode_request(question, 1) for question in QUESTIONS])
+    frames = cycle([r.encode_request(question, 1) for question in QUESTIONS])
     sockets = []
     for _ in range(CONNECTIONS):
         dealer = context.socket(zmq.DEALER)
@@ -127,20 +115,20 @@ def _send(dealer: zmq.Socket[bytes], frames: list[bytes]) -> None:
 
 def submit_arrays(endpoint: str, until_s: float) -> None:
     """Submit and cancel large arrays of held tasks with many dependencies; keep as many jobs as the manager takes."""
-    array = SubmitJob(JobSpec(0, 0, 1, MINUTE_US, name="x" * 128), tasks=tuple(range(TASKS)), held=True)
+    array = r.SubmitJob(JobSpec(0, 0, 1, MINUTE_US, name="x" * 128), tasks=tuple(range(TASKS)), held=True)
     firsts: list[int] = []
     with ManagerConnection(endpoint, 30.0) as connection:
         while time.monotonic() < until_s:
-            after = tuple(Dependency("afterany", job) for job in firsts[:LINKS])
+            after = tuple(r.Dependency("afterany", job) for job in firsts[:LINKS])
             for request in (array._replace(after=after), array):
                 answer = _ask(connection, request)
-                if isinstance(answer, Done):
+                if isinstance(answer, r.Done):
                     jobs = answer.result["job_ids"]
                     firsts = list(jobs[-LINKS:])
-                    _ask(connection, CancelJobs((Target(jobs[0]),)))
+                    _ask(connection, r.CancelJobs((r.Target(jobs[0]),)))
 
 
-def _ask(connection: ManagerConnection, request: Request) -> Any:
+def _ask(connection: ManagerConnection, request: r.Request) -> Any:
     try:
         return connection.ask(request)
     except (SilenceError, EmulatorError):
@@ -177,18 +165,18 @@ def work(endpoint: str, until_s: float) -> None:
             began_s = time.monotonic()
             if began_s >= until_s:
                 break
-            request: Request = (
-                ListJobs(str(HONEST_UID)),
-                SubmitJob(JobSpec(0, 0, 1, MINUTE_US), held=True),
-                ShowStatus(),
-                CancelJobs((Target(mine[-1] if mine else 1),)),
+            request: r.Request = (
+                r.ListJobs(str(HONEST_UID)),
+                r.SubmitJob(JobSpec(0, 0, 1, MINUTE_US), held=True),
+                r.ShowStatus(),
+                r.CancelJobs((r.Target(mine[-1] if mine else 1),)),
             )[number % 4]
             try:
                 answer = connection.ask(request)
             except SilenceError:
                 refused["silence"] += 1
             else:
-                if isinstance(answer, Done):
+                if isinstance(answer, r.Done):
                     mine = list(answer.result.get("job_ids", mine))
                 else:
                     refused[f"{type(request).__name__}: {answer.code}"] += 1
@@ -221,7 +209,7 @@ def attack(folder: Path, seconds: float, descriptors: int | None) -> dict[str, A
             resource.prlimit(programs[MANAGER].pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
         programs.start(SCHEDULER, "cosched_plugin", "serve", "--connect", scheduler, "--policy", "fcfs")
         with ManagerConnection(users, 30.0) as connection:
-            connection.ask(ShowStatus())
+            connection.ask(r.ShowStatus())
         for number, act in enumerate(("ask", "arrays", *["connect"] * CROWDS, HONEST)):
             name = act if act == HONEST else f"{act}-{number}"
             there = ("--endpoint", users, "--seconds", str(seconds))

@@ -26,19 +26,8 @@ from scripts.processes import Programs, environment
 from scripts.progress import Progress
 
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.users import requests as r
 from cosched_emulator.users.client import ManagerConnection, SilenceError
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Dependency,
-    Done,
-    DrainNodes,
-    HoldJobs,
-    ReleaseJobs,
-    Request,
-    ResumeNodes,
-    SubmitJob,
-    Target,
-)
 from cosched_plugin.protocol.messages import JobSpec
 
 MANAGER, SCHEDULER = "manager", "scheduler"
@@ -182,19 +171,19 @@ class Soak:
     def act(self, connection: ManagerConnection) -> None:
         """Do a random action of a user."""
         dice = self.draw.random()
-        request: Request
+        request: r.Request
         if dice < 0.72 or not self.ours:
             request = self.submission()
         elif dice < 0.82:
-            request = CancelJobs((Target(self.draw.choice(self.ours[-50:])),))
+            request = r.CancelJobs((r.Target(self.draw.choice(self.ours[-50:])),))
         elif dice < 0.86 and len(self.held) < MOST_HELD:
-            request = HoldJobs((Target(self.draw.choice(self.ours[-20:])),))
+            request = r.HoldJobs((r.Target(self.draw.choice(self.ours[-20:])),))
         elif dice < 0.94 and self.held:
-            request = ReleaseJobs((Target(self.held.pop(0)),))
+            request = r.ReleaseJobs((r.Target(self.held.pop(0)),))
         elif dice < 0.97:
-            request = DrainNodes((self.draw.randrange(NODES),), "soak")
+            request = r.DrainNodes((self.draw.randrange(NODES),), "soak")
         else:
-            request = ResumeNodes(tuple(range(NODES)))
+            request = r.ResumeNodes(tuple(range(NODES)))
         name = type(request).__name__
         try:
             answer = connection.ask(request)
@@ -202,22 +191,22 @@ class Soak:
             if not self.is_over:
                 self.counts[f"no answer: {error}"] += 1
             return
-        if isinstance(answer, Done):
+        if isinstance(answer, r.Done):
             self.counts[name] += 1
-            if isinstance(request, HoldJobs) or (isinstance(request, SubmitJob) and request.held):
+            if isinstance(request, r.HoldJobs) or (isinstance(request, r.SubmitJob) and request.held):
                 self.held += answer.result.get("changed", answer.result.get("job_ids", ()))
             self.ours += answer.result.get("job_ids", ())
         else:
             self.counts[f"{name} refused: {answer.code}"] += 1
 
-    def submission(self) -> SubmitJob:
+    def submission(self) -> r.SubmitJob:
         draw = self.draw
         limit_us = round(draw.uniform(5, 30)) * MINUTE_US
         shares = [draw.randrange(1, 8) for _ in range(3)]
         cpu, network = (1_000_000 * share // sum(shares) for share in shares[:2])
         bound = ("cpu", "network", "disk")[max(range(3), key=lambda index: shares[index])]
         after = draw.random() < 0.15 and self.ours[-5:]
-        return SubmitJob(
+        return r.SubmitJob(
             JobSpec(
                 0,
                 0,
@@ -230,7 +219,7 @@ class Soak:
             run_us=max(MINUTE_US, round(limit_us * draw.uniform(0.1, 1.15))),
             tasks=tuple(range(draw.randrange(2, 6))) if draw.random() < 0.05 else (),
             at_once=draw.choice((0, 2)),
-            after=(Dependency(draw.choice(("afterok", "afterany")), draw.choice(after)),) if after else (),
+            after=(r.Dependency(draw.choice(("afterok", "afterany")), draw.choice(after)),) if after else (),
             held=draw.random() < 0.05,
             requeue=draw.random() < 0.7,
             exit_code=int(draw.random() < 0.05),

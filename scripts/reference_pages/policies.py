@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from scripts.reference_pages.trace_records import GROUP, SEARCH, START
-from scripts.reference_pages.trace_records import KINDS as KINDS_OF_RECORDS
 from scripts.tables import NOTHING
 
 from cosched_emulator.explain.facts import EXPLAINED
@@ -18,6 +18,11 @@ from cosched_plugin.policies.composition.catalogue import KINDS, needs_and_provi
 from cosched_plugin.policies.composition.part_settings import REQUIRED
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import name_of, resolve
+
+# Records of a trace and their fields, by table of the page.
+TRACE: Final[Mapping[str, list[dict[str, Any]]]] = tomllib.loads(
+    Path(__file__).with_name("trace_records.toml").read_text(encoding="utf-8")
+)
 
 
 def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -123,14 +128,20 @@ def trace_page() -> Iterator[str]:
     yield ""
     yield "[The decision trace](../trace.md) explains them. Every record has `at_us`, when it was decided, and `kind`."
     yield ""
-    yield from table(("kind", "told when", "fields"), ((code(kind.name), *kind[1:]) for kind in KINDS_OF_RECORDS))
-    for title, head, fields in (
-        ("Fields of a `start`", ("field", "is", "told by"), START),
-        ("Its `group`", ("field", "is"), GROUP),
-        ("Its searches, `partners` and `hosts`", ("field", "is"), SEARCH),
+    yield from table(
+        ("kind", "told when", "fields"),
+        ((code(kind["name"]), kind["told_when"], kind["fields"]) for kind in TRACE["kinds"]),
+    )
+    for title, head, name in (
+        ("Fields of a `start`", ("field", "is", "told by"), "start"),
+        ("Its `group`", ("field", "is"), "group"),
+        ("Its searches, `partners` and `hosts`", ("field", "is"), "search"),
     ):
         yield from (f"## {title}", "")
-        rows = ((", ".join(map(code, item.names)), item.meaning, item.told_by)[: len(head)] for item in fields)
+        rows = (
+            (", ".join(map(code, item["names"])), item["meaning"], item.get("told_by", "always"))[: len(head)]
+            for item in TRACE[name]
+        )
         yield from table(head, rows)
     yield from ("## Facts of a start", "")
     yield "What `explain --json` gives. Times are microseconds; what a policy did not tell is null."

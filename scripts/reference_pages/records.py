@@ -42,6 +42,9 @@ class _Plain(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.parse(_TYPES.get(node.id, node.id), mode="eval").body
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        return self.visit_Name(ast.Name(node.attr))  # without its module
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if isinstance(node.value, ast.Name) and node.value.id == "Annotated" and isinstance(node.slice, ast.Tuple):
             return self.visit(node.slice.elts[0])  # type: ignore[no-any-return]  # what the class returns

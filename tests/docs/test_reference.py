@@ -11,8 +11,8 @@ from typing import Any
 import click
 import pytest
 from scripts.reference_pages import main
+from scripts.reference_pages.policies import TRACE
 from scripts.reference_pages.records import fields_of, records
-from scripts.reference_pages.trace_records import GROUP, KINDS, SEARCH, START
 
 from cosched_emulator import simulate
 from cosched_emulator.cli.main import cli as emulator
@@ -112,11 +112,11 @@ def test_a_trace_tells_only_what_the_reference_lists(policy: str) -> None:
     workload = {"lublin": 60, **table.pop("workload", {})}
     records: list[dict[str, Any]] = []
     simulate({"cluster": {"nodes": 16}, **table, "workload": workload}, policy, trace=records)
-    words = {kind.name: {*re.findall(r"`(\w+)`", kind.fields)} for kind in KINDS}
-    words["start"] = {name for item in START for name in item.names}
+    words = {kind["name"]: {*re.findall(r"`(\w+)`", kind["fields"])} for kind in TRACE["kinds"]}
+    words["start"] = {name for item in TRACE["start"] for name in item["names"]}
     for record in records:
         assert record.keys() - {"at_us", "kind"} <= words[record["kind"]], record
-        for key, fields in (("group", GROUP), ("partners", SEARCH), ("hosts", SEARCH)):
+        for key, fields in (("group", "group"), ("partners", "search"), ("hosts", "search")):
             if isinstance(record.get(key), dict):
-                assert record[key].keys() <= {name for item in fields for name in item.names}, record
+                assert record[key].keys() <= {name for item in TRACE[fields] for name in item["names"]}, record
     assert any(record["kind"] == "start" for record in records)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from scripts.proofs import defects
-from scripts.proofs.defect_table import DEFECTS, Defect
-from scripts.proofs.defects import StaleError, attempt, occurrences
+from scripts.proofs.defects import DEFECTS, Defect, StaleError, attempt, occurrences
 from tests.processes import ROOT
 
 QUICK = ("-p", "xdist", "-n", "0")

@@ -5,34 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from scripts.papers import pages
 from scripts.papers.claims import VERDICTS
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims import OF_CLASSES, SECTIONS, SIX, cell_of, claims, formula_error, speed_up
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.harm import harm
-from scripts.papers.pages import (
-    Columns,
-    Headed,
-    Row,
-    Section,
-    aside,
-    change,
-    claims_of,
-    joined,
-    mean,
-    means_table,
-    page,
-    ratio,
-    table,
-)
 from scripts.papers.saturation import saturation
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent
 
 from cosched_emulator.statistics.intervals import interval_of
 
-MAIN: Final[Columns] = {
+MAIN: Final[pages.Columns] = {
     ex.RESPONSE: ("response [s]", 1.0),
     ex.WAIT: ("wait [s]", 1.0),
     ex.EXECUTION: ("execution [s]", 1.0),
@@ -41,7 +27,7 @@ MAIN: Final[Columns] = {
     ex.RESIDENTS: ("processes on a node in use", 1.0),
     ex.LOAD: ("offered load", 1.0),
 }
-MECHANISM: Final[Columns] = {
+MECHANISM: Final[pages.Columns] = {
     ex.SPUN: ("CPU time spun %", 100.0),
     ex.SWITCHES: ("switches / CPU s", 1.0),
     ex.INTERRUPTS: ("interrupts / s and node", 1.0),
@@ -59,12 +45,14 @@ KNOWN: Final = (
 # ---------------------------------------------------------------- figures 3, 4, 5
 
 
-def main_tables(*works: str) -> Section:
+def main_tables(*works: str) -> pages.Section:
     """Return responses, waits, execution and utilisation of all policies, for each of some workloads."""
     names = [ex.cell(name, queue, at) for queue in (ex.SKIP, ex.STRICT) for at in ex.PLACEMENTS for name in ex.DRIVEN]
     names += [ex.cell(name, queue) for name in (ex.GANG, ex.BATCH) for queue in ex.QUEUES]
     texts = {work: f"{told_of(work)}. {KNOWN}" for work in works}
-    return joined(*(means_table(MAIN, [Where(work, name) for name in names], text) for work, text in texts.items()))
+    return pages.joined(
+        *(pages.means_table(MAIN, [Where(work, name) for name in names], text) for work, text in texts.items())
+    )
 
 
 def told_of(work: str) -> str:
@@ -72,23 +60,23 @@ def told_of(work: str) -> str:
     return f"{ex.EXPERIMENTS[work][0].upper()}{ex.EXPERIMENTS[work][1:]}"
 
 
-def ratios(work: str) -> Section:
+def ratios(work: str) -> pages.Section:
     """Return HYBRID, packed, over all others."""
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for reading, names in ((ex.MIXED, ex.DRIVEN), (ex.ALL_SKIP, ()), (ex.ALL_STRICT, ex.STRICT_POLICIES)):
         base = cell_of(work, ex.HYBRID, reading)
         others = [(name, at) for at in ex.PLACEMENTS for name in names if (name, at) != (ex.HYBRID, ex.PACKED)]
         others += [(name, ex.PACKED) for name in ((ex.GANG, ex.BATCH) if names else (ex.BATCH,))]
         for where in [cell_of(work, name, reading, at) for name, at in others]:
             keys = (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)
-            rows.append(((f"{base.policy} / {where.policy}",), [ratio(key, base, where) for key in keys]))
-    return table(("",), ["response", "execution", "T", "busy time", "energy"], rows)
+            rows.append(((f"{base.policy} / {where.policy}",), [pages.ratio(key, base, where) for key in keys]))
+    return pages.table(("",), ["response", "execution", "T", "busy time", "energy"], rows)
 
 
 # ---------------------------------------------------------------- tables 3 and 4
 
 
-def table_3() -> Section:
+def table_3() -> pages.Section:
     """Return table 3: energy, utilisation and running time, published beside measured."""
     cells = [
         (ex.cell(name, queue, at), printed.row_3(name, at))
@@ -101,7 +89,7 @@ def table_3() -> Section:
     return _energy([(Where(ex.HIGH, name), row) for name, row in cells], printed.TABLE_3[ex.BATCH, ""])
 
 
-def table_4() -> Section:
+def table_4() -> pages.Section:
     """Return table 4 likewise."""
     cells = [
         (cell_of(work, name, reading), printed.row_4(name, aware=aware))
@@ -114,64 +102,67 @@ def table_4() -> Section:
     return _energy(cells, batch)
 
 
-def _energy(cells: Iterable[tuple[Where, printed.Row]], batch: printed.Row) -> Section:
+def _energy(cells: Iterable[tuple[Where, printed.Row]], batch: printed.Row) -> pages.Section:
     columns = {ex.ENERGY_BUSY: ex.MJ, ex.ENERGY_IDLE: ex.MJ, ex.UTILISATION: 100.0, ex.RUN: 1.0}
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for where, row in cells:
         base = Where(ex.HIGH if where.workload == ex.HIGH else ex.AWARE, ex.cell(ex.BATCH, ex.STRICT))
         theirs = [*map(number, (row.busy_mj, row.idle_mj, row.utilisation, row.run_s))]
-        ours = [mean(key, where, factor) for key, factor in columns.items()]
+        ours = [pages.mean(key, where, factor) for key, factor in columns.items()]
         shown = [each for pair in zip(theirs, ours, strict=True) for each in pair]
-        last = (f"{row.run_s / batch.run_s:.2f}", aside(ratio(ex.RUN, where, base)))
+        last = (f"{row.run_s / batch.run_s:.2f}", pages.aside(pages.ratio(ex.RUN, where, base)))
         rows.append(((where.workload, where.policy), [*shown, *last]))
     titles = ("busy MJ", "idle MJ", "U %", "T [s]", "T / batch strict")
-    return table(("", ""), [text for title in titles for text in (f"{title}, published", "measured")], rows, KNOWN)
+    return pages.table(
+        ("", ""), [text for title in titles for text in (f"{title}, published", "measured")], rows, KNOWN
+    )
 
 
-def formula_table() -> Section:
+def formula_table() -> pages.Section:
     """Return what the paper's formula makes of its own tables."""
     lines = {("table 3", f"{name} {at}".strip()): row for (name, at), row in printed.TABLE_3.items()}
     for (name, aware), row in printed.TABLE_4.items():
         lines["table 4", f"{name}, {'aware' if aware else 'not aware'}"] = row
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for labels, row in lines.items():
         energies = (number(row.total_mj), number(row.formula_mj()), percent(formula_error(row)))
         rows.append((labels, [*energies, f"{row.busy_w:.1f}"]))
     titles = ["total MJ, printed", "formula MJ", "difference %", "watts of a busy node implied"]
-    return table(("", ""), titles, rows, counted=False)
+    return pages.table(("", ""), titles, rows, counted=False)
 
 
 # ---------------------------------------------------------------- figures 6, 7, 8
 
 
-def copies_table() -> Section:
+def copies_table() -> pages.Section:
     """Return figure 6: mean execution of three copies over three times that alone, by program and policy."""
     rows = [
-        ((program,), [mean(ex.STRETCH, cell_of(ex.copies(program), name)) for name in SIX]) for program in ex.PROGRAMS
+        ((program,), [pages.mean(ex.STRETCH, cell_of(ex.copies(program), name)) for name in SIX])
+        for program in ex.PROGRAMS
     ]
     text = (
         "Mean execution time of three copies of a program, class C, on all 16 nodes, over three times that alone: 1 is"
         " perfect sharing. All start together, so no queue and no estimate matters."
     )
-    return table(("",), SIX, rows, text)
+    return pages.table(("",), SIX, rows, text)
 
 
-def memory_table() -> Section:
+def memory_table() -> pages.Section:
     """Return figure 7: responses with and without knowledge of memory, and the speed-ups."""
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for name in (*SIX, ex.BATCH):
         where = cell_of(ex.AWARE, name)
         speeds = [
             lambda figures, key=key, name=name: interval_text(interval_of(dict(speed_up(figures, key, name))))
             for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)
         ]
-        unaware = aside(mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)))
-        rows.append(((where.policy,), [unaware, mean(ex.RESPONSE, where), *speeds]))
+        unaware = pages.aside(pages.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)))
+        rows.append(((where.policy,), [unaware, pages.mean(ex.RESPONSE, where), *speeds]))
     titles = ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
-    return table(("",), titles, rows, f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {KNOWN}")
+    return pages.table(("",), titles, rows, f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {KNOWN}")
 
 
-def energy_table() -> Section:
+def energy_table() -> pages.Section:
     """Return figure 8: total energy by class."""
     columns = {
         ex.ENERGY: ("total energy [MJ]", ex.MJ),
@@ -180,17 +171,17 @@ def energy_table() -> Section:
         ex.LOAD: ("offered load", 1.0),
     }
     works = [*map(ex.of_class, ex.CLASSES), ex.LONG]
-    return means_table(columns, [cell_of(work, name) for work in works for name in OF_CLASSES], KNOWN)
+    return pages.means_table(columns, [cell_of(work, name) for work in works for name in OF_CLASSES], KNOWN)
 
 
 # ---------------------------------------------------------------- full nodes
 
 
-def full_table() -> Section:
+def full_table() -> pages.Section:
     """Return the work done on full nodes: the same configurations under all policies."""
     columns = {ex.THROUGHPUT: ("work done, alone = 1", 1.0), ex.RESIDENTS: ("processes on a node", 1.0), **MECHANISM}
     cells = {(name, at): Where(ex.FULL, ex.cell(name, ex.SKIP, at)) for at in ex.PLACEMENTS for name in ex.DRIVEN}
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for (name, at), base in cells.items():
         if name != ex.HYBRID:
             pair = (cells[ex.HYBRID, at], base)
@@ -199,31 +190,33 @@ def full_table() -> Section:
                 found = [ratio > 1 for ratio in figures.ratios(ex.THROUGHPUT, *pair).values()]
                 return f"{sum(found)} of {len(found)}"
 
-            rows.append(((f"HYBRID / {name}, {at}",), [change(ex.THROUGHPUT, *pair), more]))
+            rows.append(((f"HYBRID / {name}, {at}",), [pages.change(ex.THROUGHPUT, *pair), more]))
     for name in ex.DRIVEN:
         pair = (cells[name, ex.PACKED], cells[name, ex.SCATTERED])
-        rows.append(((f"{name}, P / NP",), [change(ex.THROUGHPUT, *pair), NOTHING]))
+        rows.append(((f"{name}, P / NP",), [pages.change(ex.THROUGHPUT, *pair), NOTHING]))
     titles = ["change of work done, %", "configurations in which it is more"]
     text = f"{told_of(ex.FULL)}: each seed is one configuration, the same for all policies."
-    return joined(means_table(columns, cells.values(), text), table(("",), titles, rows, counted=False))
+    return pages.joined(
+        pages.means_table(columns, cells.values(), text), pages.table(("",), titles, rows, counted=False)
+    )
 
 
-def sensitivity() -> Section:
+def sensitivity() -> pages.Section:
     """Return the work done on full nodes with one setting changed."""
 
-    def row(text: str, policies: Sequence[str], name: str | None = None) -> Row:
+    def row(text: str, policies: Sequence[str], name: str | None = None) -> pages.Row:
         cells = [
-            mean(ex.THROUGHPUT, Where(ex.FULL, ex.cell(each, ex.SKIP), name)) if each in policies else NOTHING
+            pages.mean(ex.THROUGHPUT, Where(ex.FULL, ex.cell(each, ex.SKIP), name)) if each in policies else NOTHING
             for each in ex.DRIVEN
         ]
         return (text,), cells
 
     rows = [row(each.text, each.policies, name) for name, each in ex.OF_FULL.items()]
     text = "Work done on full nodes, alone = 1, packed; one setting is changed at a time."
-    return table(("",), ex.DRIVEN, [Headed([row("as it is", ex.DRIVEN)], rows)], text)
+    return pages.table(("",), ex.DRIVEN, [pages.Headed([row("as it is", ex.DRIVEN)], rows)], text)
 
 
-def own_table(works: Sequence[str]) -> Section:
+def own_table(works: Sequence[str]) -> pages.Section:
     """Return experiments that the paper does not have."""
     names = [cell_of(ex.HIGH, name).policy for name in SIX] + [
         ex.cell(ex.BATCH, queue) for queue in (ex.STRICT, ex.EASY)
@@ -231,7 +224,7 @@ def own_table(works: Sequence[str]) -> Section:
     cells = [Where(work, name) for work in works for name in names]
     cells += [cell_of(ex.HIGH, name, variant=variant) for variant, item in ex.OF_HIGH.items() for name in item.policies]
     texts = [f"- {work}: {ex.EXPERIMENTS[work]}." for work in works]
-    return means_table({**MAIN, ex.ENERGY: ("energy [MJ]", ex.MJ)}, cells, [*texts, ""])
+    return pages.means_table({**MAIN, ex.ENERGY: ("energy [MJ]", ex.MJ)}, cells, [*texts, ""])
 
 
 OWN: Final = (*map(ex.fewer, ex.FEWER), ex.HIGH, ex.AWARE_100, ex.USELESS, ex.WIDE)
@@ -257,10 +250,10 @@ def _head(figures: Figures, size: Size) -> list[str]:
 
 
 PARTS: Final = {
-    **{title: claims_of(claims, title) for title in SECTIONS},
+    **{title: pages.claims_of(claims, title) for title in SECTIONS},
     "Saturation": saturation([cell_of(work, name) for work in (ex.HIGH, ex.LIGHT) for name in ex.POLICIES]),
     "Figure 3: 100 jobs at two loads": main_tables(ex.HIGH, ex.LIGHT),
-    "HYBRID against all others, 100 jobs": joined(ratios(ex.HIGH), ratios(ex.LIGHT)),
+    "HYBRID against all others, 100 jobs": pages.joined(ratios(ex.HIGH), ratios(ex.LIGHT)),
     "Table 3: energy of 100 jobs": table_3(),
     "Figures 4 and 5: long jobs, and jobs of one class": main_tables(ex.LONG, *map(ex.of_class, ex.CLASSES)),
     "Figure 6: three copies of one program": copies_table(),
@@ -276,11 +269,11 @@ PARTS: Final = {
         [cell_of(ex.HIGH, ex.HYBRID)],
         text=[f"{_LATER} {KNOWN}", ""],
     ),
-    "What CPUs do": means_table(MECHANISM, [cell_of(ex.HIGH, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)]),
-    "Interrupts by program": means_table(
+    "What CPUs do": pages.means_table(MECHANISM, [cell_of(ex.HIGH, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)]),
+    "Interrupts by program": pages.means_table(
         MECHANISM, [cell_of(ex.copies(program), name) for program in ex.PROGRAMS for name in (ex.DCS, ex.HYBRID)]
     ),
     "More jobs, fewer jobs, more nodes, useless estimates": own_table(OWN),
     "The formula on the printed tables": formula_table(),
 }
-report = page(_head, PARTS)
+report = pages.page(_head, PARTS)

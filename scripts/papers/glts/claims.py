@@ -10,28 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from scripts.papers import rows as r
 from scripts.papers.claims import Band, Claim, Of, built, in_print, not_checkable, quarter
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.glts import experiment as ex
 from scripts.papers.glts import published as printed
-from scripts.papers.rows import (
-    IN_PERCENT,
-    MEAN_PERCENT,
-    Found,
-    Near,
-    Row,
-    Table,
-    block,
-    by_seed,
-    cell,
-    change,
-    difference,
-    every,
-    mean,
-    mean_text,
-    row,
-    values_of,
-)
 from scripts.papers.saturation import GROWS
 from scripts.papers.study import BASE
 from scripts.tables import number, percent
@@ -59,10 +42,10 @@ NAMES: Final = {
 SAME: Final = quarter(0.0, Of.CHANGE)
 QUARTER: Final = ": within a quarter"
 LOWER, HIGHER = Band.below(), Band.above()
-_near = partial(Near, told=QUARTER)
-_level = partial(Near, of=Of.LEVEL, told=QUARTER)
-_at_w1 = partial(row, work=W1)
-_at_w2 = partial(row, work=W2)
+_near = partial(r.Near, told=QUARTER)
+_level = partial(r.Near, of=Of.LEVEL, told=QUARTER)
+_at_w1 = partial(r.row, work=W1)
+_at_w2 = partial(r.row, work=W2)
 
 
 def where_of_block(size: int, scheduler: str = ex.GLTS) -> Where:
@@ -79,7 +62,7 @@ def _around(value: float, half: float) -> Band:
     return Band(value - half, value + half)
 
 
-def _times(found: Found, factor: float) -> Found:
+def _times(found: r.Found, factor: float) -> r.Found:
     if found is None:
         return None
     return found._replace(mean=found.mean * factor, low=found.low * factor, high=found.high * factor)
@@ -88,12 +71,12 @@ def _times(found: Found, factor: float) -> Found:
 # ---------------------------------------------------------------- arithmetic of some claims
 
 
-def _switches(figures: Figures, **_: Any) -> Found:
+def _switches(figures: Figures, **_: Any) -> r.Found:
     """Return the time that switches of slices take, in percent."""
     return _times(figures.mean("slices_an_hour", Where(W1, ex.SSP)), ex.RESUME_S / 36)
 
 
-def _more_for_long(figures: Figures, **_: Any) -> Found:
+def _more_for_long(figures: Figures, **_: Any) -> r.Found:
     """Return how much further the RR of long jobs is below SSP's than that of medium ones, in points, paired by seed."""
     long, medium = (
         figures.ratios(RESPONSES[name], Where(W1, ex.GLTS), Where(W1, ex.SSP)) for name in ("long", "medium")
@@ -112,17 +95,17 @@ def _implied(key: str, **_: Any) -> float:
     return 100 * ((1 + against["CSTWS"][NAMES[key]] / 100) / (1 + against["CST"][NAMES[key]] / 100) - 1)
 
 
-def _range(found: Sequence[Found]) -> str:
+def _range(found: Sequence[r.Found]) -> str:
     """Return the least and the largest of some changes."""
     known = [each.mean for each in found if each is not None]
     return f"{percent(min(known))} to {percent(max(known))}" if known else ""
 
 
-def _shares(text: str, column: str, published: Any, half: float | None) -> Row:
+def _shares(text: str, column: str, published: Any, half: float | None) -> r.Row:
     """Return the row of how classes share the jobs, or their work."""
-    shares = every(
-        mean(f"{column}_{{name}}", ex.SSP),
-        show=partial(mean_text, text=lambda share: number(None if share is None else 100 * share)),
+    shares = r.every(
+        r.mean(f"{column}_{{name}}", ex.SSP),
+        show=partial(r.mean_text, text=lambda share: number(None if share is None else 100 * share)),
         name=published,
     )
     told = " / ".join(number(100 * share) for share in published.values())
@@ -135,24 +118,24 @@ def _shares(text: str, column: str, published: Any, half: float | None) -> Row:
     )
 
 
-def _sizes(what: str, column: str, published: float) -> Row:
+def _sizes(what: str, column: str, published: float) -> r.Row:
     """Return the rows of a share of sizes, as drawn and grown."""
     text = f"W3: sizes, {what}, {{when}}, %: within 5 points"
     return _at_w1(
         text,
-        mean(column, ex.SSP),
+        r.mean(column, ex.SSP),
         _around(published, 0.05),
         number(100 * published),
-        shown=IN_PERCENT,
+        shown=r.IN_PERCENT,
         built=True,
         variant=(ex.ORIGINAL, None),
         when=lambda variant, **_: ["grown" if variant is None else "as drawn"],
     )
 
 
-def _best_block(ids: str, what: str, cells: Sequence[Where]) -> Row:
+def _best_block(ids: str, what: str, cells: Sequence[Where]) -> r.Row:
     text = f"{ids}: RR, GLTS with blocks of {printed.BEST_BLOCK} against {what}, {{key}} jobs, %: lower than all"
-    rivals = every(change("{key}", BEST, lambda other, **_: other), tell=_range, other=cells)
+    rivals = r.every(r.change("{key}", BEST, lambda other, **_: other), tell=_range, other=cells)
     return _at_w2(text, rivals, LOWER, "best")
 
 
@@ -210,97 +193,101 @@ CLAIMS: Final = (
     *map(_table_4, printed.TABLE_4),
     not_checkable("W6: 95 % of the jobs need at most half of a node's memory", "95 %",
         "the paper quotes logs; jobs here have memory enough"),
-    row("W7: switches of slices, % of the time", _switches, _level(printed.OVERHEAD), at=W1),
+    r.row("W7: switches of slices, % of the time", _switches, _level(printed.OVERHEAD), at=W1),
     _at_w1("W4: SSP, grown jobs against jobs as drawn with one process a node, {key[1]}, %: within 5",
-        change("{key[0]}", ex.SSP, cell(ex.SSP, variant=ex.ORIGINAL)), SAME, "similar",
+        r.change("{key[0]}", ex.SSP, r.cell(ex.SSP, variant=ex.ORIGINAL)), SAME, "similar",
         key=(("response_all_s", "mean response"), ("rr_600_all", "RR of all jobs"))),
-    _at_w1("W8: SSP against EASY with priorities of classes, {key}, %", change("{key}", ex.SSP, ex.PRIORITIES),
+    _at_w1("W8: SSP against EASY with priorities of classes, {key}, %", r.change("{key}", ex.SSP, ex.PRIORITIES),
         _near(printed.SLICES_HELP), key=("response_all_s", "rr_60_all")),
     # results at W1
-    block(
-        _at_w1("{id}: RR, GLTS against {policy}, {key} jobs, %: lower", change("{key}", ex.GLTS, "{policy}"), LOWER,
+    r.block(
+        _at_w1("{id}: RR, GLTS against {policy}, {key} jobs, %: lower", r.change("{key}", ex.GLTS, "{policy}"), LOWER,
             lambda policy, key, **_: percent(printed.RELATIVE_RESPONSE[policy][NAMES[key]])),
-        _at_w1("{id}: RR, GLTS against {policy}, {key} jobs, %", change("{key}", ex.GLTS, "{policy}"),
+        _at_w1("{id}: RR, GLTS against {policy}, {key} jobs, %", r.change("{key}", ex.GLTS, "{policy}"),
             _near(lambda policy, key, **_: printed.RELATIVE_RESPONSE[policy][NAMES[key]])),
         policy=printed.RELATIVE_RESPONSE, key=lambda policy: [RESPONSES[name] for name in printed.RELATIVE_RESPONSE[policy]],
             id=lambda policy, **_: _IDS[policy]),
-    row("C2: RR, GLTS against SSP, long jobs less medium ones, points: lower", _more_for_long, LOWER,
+    r.row("C2: RR, GLTS against SSP, long jobs less medium ones, points: lower", _more_for_long, LOWER,
         percent(_OF_SSP["long"] - _OF_SSP["medium"]), at=W1, shown=percent_text),
-    _at_w1("C5: RR, CST against CSTWS as C3 and C4 imply, {key} jobs, %", change("{key}", "CST", "CSTWS"), _near(_implied),
+    _at_w1("C5: RR, CST against CSTWS as C3 and C4 imply, {key} jobs, %", r.change("{key}", "CST", "CSTWS"), _near(_implied),
         key=_BY_CLASS),
-    block(
-        _at_w1("C11: core utilisation in high-load phases, GLTS against {policy}, %: higher", change(HIGH_LOAD, ex.GLTS, "{policy}"),
+    r.block(
+        _at_w1("C11: core utilisation in high-load phases, GLTS against {policy}, %: higher", r.change(HIGH_LOAD, ex.GLTS, "{policy}"),
             HIGHER, lambda policy, **_: percent(printed.CORE_UTILISATION[policy])),
-        _at_w1("C11: core utilisation in high-load phases, GLTS against {policy}, %", change(HIGH_LOAD, ex.GLTS, "{policy}"),
+        _at_w1("C11: core utilisation in high-load phases, GLTS against {policy}, %", r.change(HIGH_LOAD, ex.GLTS, "{policy}"),
             _near(lambda policy, **_: printed.CORE_UTILISATION[policy])),
         policy=printed.CORE_UTILISATION),
     _at_w1("C12: core utilisation in high-load phases, its correlation with RR of all jobs over these schedulers: below 0",
-        by_seed(_correlation, *(values_of(column, name) for column in (HIGH_LOAD, RESPONSES["all"]) for name in (ex.SSP, *COMPARED))),
+        r.by_seed(_correlation, *(r.values_of(column, name) for column in (HIGH_LOAD, RESPONSES["all"]) for name in (ex.SSP,
+            *COMPARED))),
         LOWER, "the source of the gain"),
     _at_w1(f"C35: core utilisation of the whole run against SSP, %: within 5: {', '.join(COMPARED)}",
-        every(change("core_utilisation", "{policy}", ex.SSP), show=MEAN_PERCENT, policy=COMPARED), SAME, "the same"),
-    row("{id}: jobs a group: within 0.25", mean("groups_size", ex.GLTS), lambda work, **_: _around(printed.GROUPS[work]["size"], 0.25),
+        r.every(r.change("core_utilisation", "{policy}", ex.SSP), show=r.MEAN_PERCENT, policy=COMPARED), SAME, "the same"),
+    r.row("{id}: jobs a group: within 0.25", r.mean("groups_size", ex.GLTS), lambda work,
+        **_: _around(printed.GROUPS[work]["size"], 0.25),
         lambda work, **_: number(printed.GROUPS[work]["size"]), work=(W1, W2), id=lambda work: ["C7" if work == W1 else "C25"]),
-    _at_w2("C25: jobs a group at W2 against W1, %: within 5", change("groups_size", ex.GLTS, cell(ex.GLTS, work=W1)), SAME,
+    _at_w2("C25: jobs a group at W2 against W1, %: within 5", r.change("groups_size", ex.GLTS, r.cell(ex.GLTS, work=W1)), SAME,
         "almost unchanged", shown=percent_text),
-    row("{id}: groups, {key}", mean("{key}", ex.GLTS), _level(lambda work, **_: printed.GROUPS[work]["number"]), work=(W1, W2),
+    r.row("{id}: groups, {key}", r.mean("{key}", ex.GLTS), _level(lambda work, **_: printed.GROUPS[work]["number"]), work=(W1, W2),
         id=lambda work: ["C8" if work == W1 else "C26"], key=("groups_number", "groups_jobs")),
-    _at_w2("C26: groups, their number against W1, %", change("groups_number", ex.GLTS, cell(ex.GLTS, work=W1)),
+    _at_w2("C26: groups, their number against W1, %", r.change("groups_number", ex.GLTS, r.cell(ex.GLTS, work=W1)),
         _near(printed.MORE_GROUPS)),
     *_groups_in_print(),
-    _at_w1("C9: medium and long jobs in groups, %: within 5 points", mean("groups_share", ex.GLTS),
-        _around(printed.GROUPS[W1]["share"], 0.05), number(100 * printed.GROUPS[W1]["share"]), shown=IN_PERCENT),
-    _at_w1("C10: groups of two, % of the groups: between 5 and 95", mean("groups_pairs", ex.GLTS), Band(0.05, 0.95), "two, and more",
-        shown=IN_PERCENT),
-    _at_w1("C17: searches with fewer than 4 candidates, %: within 10 points", mean("groups_few_candidates", ex.GLTS),
-        _around(printed.GROUPS[W1]["few_candidates"], 0.1), number(100 * printed.GROUPS[W1]["few_candidates"]), shown=IN_PERCENT),
-    _at_w1("C36: matched jobs from the first block, %, at least: above 50", mean("groups_first_block", ex.GLTS), Band.above(0.5),
-        "most", shown=IN_PERCENT),
-    _at_w1("{which[0]}: response / expected response, {which[1]}, {name} jobs: within 0.1", mean("delay_{name}_{which[2]}", ex.GLTS),
+    _at_w1("C9: medium and long jobs in groups, %: within 5 points", r.mean("groups_share", ex.GLTS),
+        _around(printed.GROUPS[W1]["share"], 0.05), number(100 * printed.GROUPS[W1]["share"]), shown=r.IN_PERCENT),
+    _at_w1("C10: groups of two, % of the groups: between 5 and 95", r.mean("groups_pairs", ex.GLTS), Band(0.05, 0.95), "two, and more",
+        shown=r.IN_PERCENT),
+    _at_w1("C17: searches with fewer than 4 candidates, %: within 10 points", r.mean("groups_few_candidates", ex.GLTS),
+        _around(printed.GROUPS[W1]["few_candidates"], 0.1), number(100 * printed.GROUPS[W1]["few_candidates"]), shown=r.IN_PERCENT),
+    _at_w1("C36: matched jobs from the first block, %, at least: above 50", r.mean("groups_first_block", ex.GLTS), Band.above(0.5),
+        "most", shown=r.IN_PERCENT),
+    _at_w1("{which[0]}: response / expected response, {which[1]}, {name} jobs: within 0.1", r.mean("delay_{name}_{which[2]}", ex.GLTS),
         lambda which, **_: _around(printed.DELAY[which[2]], 0.1), lambda which, **_: number(printed.DELAY[which[2]]), name=COSCHEDULED,
         which=(("C13", "mean", "mean"), ("C14", "75th percentile", "p75"), ("C15", "95th percentile", "p95"))),
     # heuristics and load
-    _at_w1("C16: RR against GLTS, {policy}, {key} jobs, %: within 5", change("{key}", "{policy}", ex.GLTS), SAME, "little impact",
+    _at_w1("C16: RR against GLTS, {policy}, {key} jobs, %: within 5", r.change("{key}", "{policy}", ex.GLTS), SAME, "little impact",
         policy=VARIANTS, key=_BY_CLASS),
     _at_w1("C33: RR, running candidates by delay against by work left, {key} jobs, %: within 5",
-        change("{key}", cell(ex.GLTS, variant=ex.BY_DELAY), ex.GLTS), SAME, "virtually no difference", key=_BY_CLASS),
+        r.change("{key}", r.cell(ex.GLTS, variant=ex.BY_DELAY), ex.GLTS), SAME, "virtually no difference", key=_BY_CLASS),
     _at_w1("C34: RR of all jobs, groups by absolute gain against relative, %: higher",
-        change("rr_600_all", cell(ex.GLTS, variant=ex.ABSOLUTE), ex.GLTS), HIGHER, "a minor benefit of relative gain"),
+        r.change("rr_600_all", r.cell(ex.GLTS, variant=ex.ABSOLUTE), ex.GLTS), HIGHER, "a minor benefit of relative gain"),
     _at_w1("C34: RR of all jobs, groups by absolute gain against relative, %: within 5",
-        change("rr_600_all", cell(ex.GLTS, variant=ex.ABSOLUTE), ex.GLTS), SAME, "no substantial difference"),
-    block(
+        r.change("rr_600_all", r.cell(ex.GLTS, variant=ex.ABSOLUTE), ex.GLTS), SAME, "no substantial difference"),
+    r.block(
         _best_block("C18", "all others of any size", [*_OTHERS, *_RIVALS]),
         _best_block("C19", "other sizes", _OTHERS),
         key=OF_TWO),
     built("C20: GLTS-NH does not depend on the size of blocks", "", "it has none", "blocks = none"),
     _at_w2("C21: RR of medium jobs, GLTS-NH against GLTS, blocks of {size}, %: lower",
-        change("rr_60_medium", "GLTS-NH", lambda size, **_: where_of_block(size)), LOWER, "better", size=(SMALL, LARGE)),
-    block(
+        r.change("rr_60_medium", "GLTS-NH", lambda size, **_: where_of_block(size)), LOWER, "better", size=(SMALL, LARGE)),
+    r.block(
         _at_w2(f"C22: RR, GLTS-NH against GLTS with blocks of {printed.BEST_BLOCK}, {{key}} jobs, %: higher",
-            change("{key}", "GLTS-NH", BEST), HIGHER, "clearly worse"),
+            r.change("{key}", "GLTS-NH", BEST), HIGHER, "clearly worse"),
         _at_w2(f"C24: RR, GLTS-NS of the same size against GLTS with blocks of {printed.BEST_BLOCK}, {{key}} jobs, %: higher",
-            change("{key}", where_of_block(printed.BEST_BLOCK, "GLTS-NS"), BEST), HIGHER, "especially worse"),
+            r.change("{key}", where_of_block(printed.BEST_BLOCK, "GLTS-NS"), BEST), HIGHER, "especially worse"),
         _at_w2(f"C23: RR, GLTS-FBO against GLTS, blocks of {SMALL}, {{key}} jobs, %: higher",
-            change("{key}", where_of_block(SMALL, "GLTS-FBO"), where_of_block(SMALL)), HIGHER, "much worse"),
+            r.change("{key}", where_of_block(SMALL, "GLTS-FBO"), where_of_block(SMALL)), HIGHER, "much worse"),
         _at_w2(f"C23: RR, GLTS-FBO against GLTS, blocks of {LARGE}, {{key}} jobs, %: within 5",
-            change("{key}", where_of_block(LARGE, "GLTS-FBO"), where_of_block(LARGE)), SAME, "similar"),
+            r.change("{key}", where_of_block(LARGE, "GLTS-FBO"), where_of_block(LARGE)), SAME, "similar"),
         key=OF_TWO),
-    _at_w2("C29: RR, SSP, {key} jobs", mean("{key}", ex.SSP), _level(lambda key, **_: printed.SSP_W2[NAMES[key]]), key=_BY_CLASS),
-    _at_w2("C30: RR, SSP against GLTS, {key} jobs, %: higher", change("{key}", ex.SSP, ex.GLTS), HIGHER, "much longer", key=_BY_CLASS),
-    _at_w2("C27: GLTS, W2 against W1, {key}, %: higher", change("{key}", ex.GLTS, cell(ex.GLTS, work=W1)), HIGHER, "longer, and more",
+    _at_w2("C29: RR, SSP, {key} jobs", r.mean("{key}", ex.SSP), _level(lambda key, **_: printed.SSP_W2[NAMES[key]]), key=_BY_CLASS),
+    _at_w2("C30: RR, SSP against GLTS, {key} jobs, %: higher", r.change("{key}", ex.SSP, ex.GLTS), HIGHER, "much longer",
+        key=_BY_CLASS),
+    _at_w2("C27: GLTS, W2 against W1, {key}, %: higher", r.change("{key}", ex.GLTS, r.cell(ex.GLTS, work=W1)), HIGHER,
+        "longer, and more",
         key=("mean_queue_length", "groups_candidates")),
-    _at_w2(f"{_GROWTH}, SSP: above {GROWS:g}, saturated", mean("waiting_growth", ex.SSP), Band.above(GROWS), "jobs queue up"),
-    _at_w2(f"{_GROWTH}, GLTS: below {GROWS:g}, not saturated", mean("waiting_growth", ex.GLTS), Band.below(GROWS), "not the case"),
-    _at_w2(f"{_BEYOND}, SSP less the same at W1: above 0", difference("beyond_s", ex.SSP, cell(ex.SSP, work=W1)), Band.above(),
+    _at_w2(f"{_GROWTH}, SSP: above {GROWS:g}, saturated", r.mean("waiting_growth", ex.SSP), Band.above(GROWS), "jobs queue up"),
+    _at_w2(f"{_GROWTH}, GLTS: below {GROWS:g}, not saturated", r.mean("waiting_growth", ex.GLTS), Band.below(GROWS), "not the case"),
+    _at_w2(f"{_BEYOND}, SSP less the same at W1: above 0", r.difference("beyond_s", ex.SSP, r.cell(ex.SSP, work=W1)), Band.above(),
         "increased under SSP", shown=_IN_DAYS),
-    _at_w2(f"{_BEYOND}, GLTS less SSP: below 0", difference("beyond_s", ex.GLTS, ex.SSP), Band.below(), "increased under SSP",
+    _at_w2(f"{_BEYOND}, GLTS less SSP: below 0", r.difference("beyond_s", ex.GLTS, ex.SSP), Band.below(), "increased under SSP",
         shown=_IN_DAYS),
     _at_w1(f"C31: GLTS, groups refused with slack {', '.join(_LOW)} against {printed.ENOUGH_SLACK}, %: all higher",
-        every(change("groups_refused", _slack, _USUAL), show=MEAN_PERCENT, factor=_LOW), HIGHER, "more"),
+        r.every(r.change("groups_refused", _slack, _USUAL), show=r.MEAN_PERCENT, factor=_LOW), HIGHER, "more"),
     _at_w1(f"C31, C32: RR of all jobs, GLTS, slack {{factor}} against {printed.ENOUGH_SLACK}, %: higher",
-        change("rr_600_all", _slack, _USUAL), HIGHER, "higher", factor=_LOW),
+        r.change("rr_600_all", _slack, _USUAL), HIGHER, "higher", factor=_LOW),
     _at_w1(f"C32: RR of all jobs, GLTS, slack {{factor}} against {printed.ENOUGH_SLACK}, %: within 5",
-        change("rr_600_all", _slack, _USUAL), SAME, "equal", factor=_HIGH),
+        r.change("rr_600_all", _slack, _USUAL), SAME, "equal", factor=_HIGH),
     # parameters and rules
     in_print("P3: 5 % fewer arrivals than the original give Load 10.6", "", "10.6", "LOMARC has 10.6 without the 5 %", holds=False),
     not_checkable("P10: RR has cut-offs for very short jobs", "", "not printed; 600 s fit the figures of SSP at W2"),
@@ -318,4 +305,4 @@ CLAIMS: Final = (
 
 def claims(figures: Figures) -> list[Claim]:
     """Return the claims, each with what was measured."""
-    return Table(figures, NAMES, samples=printed.SAMPLES).claims(CLAIMS)
+    return r.Table(figures, NAMES, samples=printed.SAMPLES).claims(CLAIMS)

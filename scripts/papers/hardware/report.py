@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.papers import pages
 from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where
 from scripts.papers.hardware import experiment as ex
@@ -17,28 +18,13 @@ from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup
 from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import nas_table, node_table
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
-from scripts.papers.pages import (
-    Columns,
-    Row,
-    Section,
-    Shown,
-    aside,
-    change,
-    claims_of,
-    heads,
-    mean,
-    means,
-    sections,
-    table,
-    texts_of,
-)
 from scripts.papers.rows import mean_text
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent
 
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 
-OF_JOBS: Final[Columns] = {
+OF_JOBS: Final[pages.Columns] = {
     "ratio_mean": ("run time / compact", 1.0),
     "slower": ("slower than compact, %", 100.0),
     "slower_by_5": ("by more than 5 %, %", 100.0),
@@ -74,18 +60,18 @@ def file_of(figures: Figures, workload: str) -> Path | None:
     return file if file is not None and file.is_file() else None
 
 
-def _change(key: str, where: Where) -> Shown:
-    return change(key, where, Where(where.workload, ex.EASY))
+def _change(key: str, where: Where) -> pages.Shown:
+    return pages.change(key, where, Where(where.workload, ex.EASY))
 
 
 # ---------------------------------------------------------------- makespans
 
 
-def elise() -> Section:
+def elise() -> pages.Section:
     """Return the ELiSE paper's Table 2, published beside measured."""
 
     def section(figures: Figures) -> list[str]:
-        rows: list[Row] = []
+        rows: list[pages.Row] = []
         for work, (speedup, published) in zip(ex.MARCONI, TABLE_2.items(), strict=True):
             cells = [
                 cell
@@ -95,7 +81,7 @@ def elise() -> Section:
             labels = (speedup, _applications(figures, work))
             rows.append((labels, [percent(published), *cells, partial(_least, workload=work)]))
         titles = ("published", ex.ELISE, "four orders", ex.CO_EXECUTION, "four orders", "least possible")
-        return table(("mean speedup", "applications"), titles, rows, text, counted=False)(figures)
+        return pages.table(("mean speedup", "applications"), titles, rows, text, counted=False)(figures)
 
     text = (
         f"100 nodes of 2 x 24 cores, jobs of {PROCESSES} processes, all submitted at once; change of the makespan against EASY, %."
@@ -105,11 +91,11 @@ def elise() -> Section:
     return section
 
 
-def mixes() -> Section:
+def mixes() -> pages.Section:
     """Return how the gain depends on the mix of sizes on ARIS."""
     published = {"ARIS 256": percent(ARIS_256), ex.MIXED: percent(ARIS_MIXED)}
     policies = (ex.ELISE, ex.CO_EXECUTION, ex.EASY_WIDEST, ex.CO_FCFS)
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for work, sizes in ex.ARIS.items():
         cells = [_change(MAKESPAN, at(work, policy)) for policy in policies]
         shown = ", ".join(map(str, sizes)) or "all, to 2048"
@@ -118,38 +104,38 @@ def mixes() -> Section:
         "200 nodes of 2 x 10 cores, applications of the ARIS table with these numbers of processes, all submitted at once; change of"
         " the makespan against EASY, %. 200 nodes do not hold 2025 processes spread: such jobs run compact, one at a time."
     )
-    return table(("processes",), ["published", *policies, "least possible"], rows, text, counted=False)
+    return pages.table(("processes",), ["published", *policies, "least possible"], rows, text, counted=False)
 
 
-def schedulers() -> Section:
+def schedulers() -> pages.Section:
     """Return what each scheduler does to machine and jobs."""
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for work in ex.SHOWN:
         for policy in ex.POLICIES:
             where = at(work, policy)
-            changes = [aside(_change(key, where)) for key in (MAKESPAN, RESPONSE)]
-            later = aside(mean(LATER, where, 100.0))
-            rows.append(((work, policy), [*changes, later, *means(OF_JOBS, where)]))
-    texts = texts_of({name: text for name, (_, _, text) in ex.POLICIES.items()})
+            changes = [pages.aside(_change(key, where)) for key in (MAKESPAN, RESPONSE)]
+            later = pages.aside(pages.mean(LATER, where, 100.0))
+            rows.append(((work, policy), [*changes, later, *pages.means(OF_JOBS, where)]))
+    texts = pages.texts_of({name: text for name, (_, _, text) in ex.POLICIES.items()})
     told = (
         "Changes against EASY, %; *later*: jobs that respond more than 5 % and a minute later than under EASY. Run times over compact"
         " ones, mean and most; jobs that run slower than compact."
     )
-    titles = ["makespan", "mean response", "later, %", *heads(OF_JOBS)]
-    return table(("", ""), titles, rows, [*texts, "", told, ""])
+    titles = ["makespan", "mean response", "later, %", *pages.heads(OF_JOBS)]
+    return pages.table(("", ""), titles, rows, [*texts, "", told, ""])
 
 
-def slower() -> Section:
+def slower() -> pages.Section:
     """Return how many jobs run slower than compact in ELiSE's setting."""
     rows = [
-        ((work, policy), means(OF_JOBS, at(work, policy)))
+        ((work, policy), pages.means(OF_JOBS, at(work, policy)))
         for work in ex.WORKLOADS
         for policy in (ex.ELISE, ex.CO_EXECUTION)
     ]
-    return table(("", ""), heads(OF_JOBS), rows, counted=False)
+    return pages.table(("", ""), pages.heads(OF_JOBS), rows, counted=False)
 
 
-def bounds() -> Section:
+def bounds() -> pages.Section:
     """Return what the makespan is made of, and how short it could be."""
 
     def over(figures: Figures, workload: str) -> str:
@@ -159,15 +145,15 @@ def bounds() -> Section:
         return number(100 * (sum(ratios) / len(ratios) - 1)) if ratios else NOTHING
 
     def section(figures: Figures) -> list[str]:
-        rows: list[Row] = []
+        rows: list[pages.Row] = []
         for work in ex.WORKLOADS:
             easy, ours = Where(work, ex.EASY), at(work, ex.CO_EXECUTION)
             columns = [(MAKESPAN, easy), ("area_s", easy), ("bound_s", easy), (MAKESPAN, ours)]
-            cells = [Shown("mean", key, (where,), mean_text) for key, where in columns]
-            first = [aside(each) for each in cells[:3]]
+            cells = [pages.Shown("mean", key, (where,), mean_text) for key, where in columns]
+            first = [pages.aside(each) for each in cells[:3]]
             rows.append(((work, _best(figures, work)), [*first, cells[3], partial(over, workload=work)]))
         titles = ("EASY [s]", "area [s]", "bound [s]", f"{ex.CO_EXECUTION} [s]", "over the bound, %")
-        return table(("", "best pair"), titles, rows, text, counted=False)(figures)
+        return pages.table(("", "best pair"), titles, rows, text, counted=False)(figures)
 
     text = (
         "*Area*: compact jobs on nodes that are never idle. *Bound*: a linear program over the time that nodes spend with each pair"
@@ -205,17 +191,17 @@ def not_reached(figures: Figures) -> list[str]:
     ]
 
 
-def knowledge() -> Section:
+def knowledge() -> pages.Section:
     """Return what is left where the scheduler knows less."""
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for work in (ex.MIXED, "Marconi 1.12"):
         for policy in (ex.ELISE, ex.CO_EXECUTION):
             for belief in ex.BELIEFS:
                 where = at(work, policy, belief)
-                rows.append(((work, policy, belief), [_change(MAKESPAN, where), *means(OF_JOBS, where)]))
-    texts = texts_of({name: f"the scheduler knows {text}" for name, (text, _) in ex.BELIEFS.items()})
+                rows.append(((work, policy, belief), [_change(MAKESPAN, where), *pages.means(OF_JOBS, where)]))
+    texts = pages.texts_of({name: f"the scheduler knows {text}" for name, (text, _) in ex.BELIEFS.items()})
     told = [*texts, "", "Makespan: change against EASY, %.", ""]
-    return table(("", "", "knows"), ("makespan", *heads(OF_JOBS)), rows, told, counted=False)
+    return pages.table(("", "", "knows"), ("makespan", *pages.heads(OF_JOBS)), rows, told, counted=False)
 
 
 def _orders(figures: Figures, workload: str, policy: str) -> str:
@@ -281,15 +267,15 @@ INTRODUCTION: Final = (
 def predictions(figures: Figures) -> list[str]:
     """Return what models of hardware predict beside what was measured."""
     file = file_of(figures, "ARIS 256")
-    parts: dict[str, Section] = {"LOMARC's tables": lambda _: lomarc_table()}
+    parts: dict[str, pages.Section] = {"LOMARC's tables": lambda _: lomarc_table()}
     if file is not None:
         parts["NAS pairs that were not measured"] = lambda _: nas_table(file, file_of(figures, "Marconi 1.12"))
     parts["A node that the program has measured"] = lambda _: node_table()
-    return sections(parts, 3)(figures)
+    return pages.sections(parts, 3)(figures)
 
 
-PARTS: Final[Mapping[str, Section]] = {
-    "What is published and what is wanted": claims_of(claims),
+PARTS: Final[Mapping[str, pages.Section]] = {
+    "What is published and what is wanted": pages.claims_of(claims),
     "ELiSE's Table 2": elise(),
     "Sizes mixed": mixes(),
     "All schedulers": schedulers(),
@@ -304,4 +290,4 @@ def report(figures: Figures, size: Size) -> list[str]:
     """Return the lines of the page; a quick one has no predictions, whose fits take a minute."""
     parts = PARTS if size.quick else {**PARTS, "Predicted beside measured": predictions}
     told = f"{size.jobs} jobs a run, up to {size.seeds} seeds. {VERDICTS}"
-    return [INTRODUCTION, "", told, "", *sections(parts)(figures)]
+    return [INTRODUCTION, "", told, "", *pages.sections(parts)(figures)]

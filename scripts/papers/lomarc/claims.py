@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from scripts.papers import rows as r
 from scripts.papers.claims import ALMOST, Band, Claim, Of, built, in_print, not_checkable, quarter
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.lomarc import experiment as ex
@@ -25,29 +26,6 @@ from scripts.papers.lomarc.published import (
     STAGES,
     TABLE_5,
     WEEKS,
-)
-from scripts.papers.rows import (
-    MEAN_PERCENT,
-    Beside,
-    Found,
-    Order,
-    Steps,
-    Table,
-    block,
-    by_seed,
-    cell,
-    change,
-    every,
-    mean,
-    mean_text,
-    near,
-    near_level,
-    near_ratio,
-    over_seeds,
-    ratio,
-    ratios_of,
-    row,
-    values_of,
 )
 from scripts.tables import number, percent
 
@@ -99,8 +77,8 @@ SPEEDS: Final = {EFFICIENCY: 1.0, RESPONSE: -1.0, RBR: -1.0}  # the sign of a ga
 LIGHT, MIDDLE, HEAVY = ex.M1
 OTHERS: Final = tuple(name for name in ex.LOMARC if name != "L-R")
 LOWER, HIGHER = Band.below(), Band.above()
-_of_loads = partial(row, at=ALL_LOADS)
-_of_all = partial(row, work=ex.M1)
+_of_loads = partial(r.row, at=ALL_LOADS)
+_of_all = partial(r.row, work=ex.M1)
 
 
 # ---------------------------------------------------------------- figures of several cells, seed by seed
@@ -109,13 +87,13 @@ _of_all = partial(row, work=ex.M1)
 def over_loads(key: str, name: str, base: str) -> Any:
     """Return the change against another scheduler in percent, as a figure: the geometric mean of the three workloads."""
 
-    def found(figures: Figures, **values: Any) -> Found:
+    def found(figures: Figures, **values: Any) -> r.Found:
         column, policy = key.format(**values), name.format(**values)
         ratios = [
             figures.ratios(column, Where(workload, policy), Where(workload, base.format(**values)))
             for workload in ex.M1
         ]
-        logs = over_seeds(ratios, lambda *each: math.fsum(map(math.log, each)) / len(each))
+        logs = r.over_seeds(ratios, lambda *each: math.fsum(map(math.log, each)) / len(each))
         if logs is None:
             return None
         average, low, high = (100 * math.expm1(value) for value in logs[:3])
@@ -138,13 +116,13 @@ def percents_of(column: str, of: str, work: str, base: str = "PSS") -> Any:
 
 def of_loads(column: str, of: str, base: str, *works: str) -> list[Any]:
     """Return ratios by seed at some workloads."""
-    return [ratios_of(column, cell(of, work=work), cell(base, work=work)) for work in works]
+    return [r.ratios_of(column, r.cell(of, work=work), r.cell(base, work=work)) for work in works]
 
 
-def _more_gain(figures: Figures, key: str, policy: str, heavier: int, **_: Any) -> Found:
+def _more_gain(figures: Figures, key: str, policy: str, heavier: int, **_: Any) -> r.Found:
     """Return by how much a gain is larger at a workload than at the lighter one before."""
     columns = [percents_of(key, policy, ex.M1[at])(figures) for at in (heavier - 1, heavier)]
-    return over_seeds(columns, lambda light, heavy: SPEEDS[key] * (heavy - light))
+    return r.over_seeds(columns, lambda light, heavy: SPEEDS[key] * (heavy - light))
 
 
 def _more_in_rbr(*ratios: float) -> float:
@@ -187,8 +165,8 @@ def _log_ratio(light: float, heavy: float) -> float:
     return math.log(heavy / light)
 
 
-_MEAN_PER_CENT = partial(mean_text, text=lambda share: number(None if share is None else 100 * share))
-_gains = partial(every, show=MEAN_PERCENT, known=True)
+_MEAN_PER_CENT = partial(r.mean_text, text=lambda share: number(None if share is None else 100 * share))
+_gains = partial(r.every, show=r.MEAN_PERCENT, known=True)
 _U1 = BETWEEN[RBR, "L-R", "L-U1"]
 _FUNNEL = f"{SEARCH}_slowdown"
 _FEW = f"C34: few candidates are left at W1, {{what}} {' / '.join(ex.TRACED)}"
@@ -196,98 +174,102 @@ _FEW = f"C34: few candidates are left at W1, {{what}} {' / '.join(ex.TRACED)}"
 _AS_UNDER_M1 = f"C28: gains are as under M1, {{key}} of {' / '.join(ex.TRACED)} against {{base}}"
 # fmt: off
 CLAIMS: Final = (
-    _of_loads("C1: L-R takes off about half, {key}", over_loads("{key}", "L-R", "PSS"), near(-50.0), key=BOTH),
-    _of_loads("C2: L-N takes off about a quarter, {key}", over_loads("{key}", "L-N", "PSS"), near(-25.0), key=BOTH),
-    row("C3: all of LOMARC are better than all others, {key}", Order("{key}", [("L-N", *ex.LOMARC), ("AM", "PSS", "AC")]), key=BOTH,
+    _of_loads("C1: L-R takes off about half, {key}", over_loads("{key}", "L-R", "PSS"), r.near(-50.0), key=BOTH),
+    _of_loads("C2: L-N takes off about a quarter, {key}", over_loads("{key}", "L-N", "PSS"), r.near(-25.0), key=BOTH),
+    r.row("C3: all of LOMARC are better than all others, {key}", r.Order("{key}", [("L-N", *ex.LOMARC), ("AM", "PSS", "AC")]), key=BOTH,
         work=ex.M1),
-    row("C4: AC is worse than PSS, {key}", Order("{key}", [["PSS"], ["AC"]]), key=BOTH, work=ex.M1),
+    r.row("C4: AC is worse than PSS, {key}", r.Order("{key}", [["PSS"], ["AC"]]), key=BOTH, work=ex.M1),
     _of_loads("C5: the gain grows with the load, {key}, {policy} against PSS at W1 / W2 / W3",
-        Beside(every(_more_gain, heavier=(1, 2)), _gains(by_seed(float, percents_of("{key}", "{policy}", "{load}")), load=ex.M1)),
+        r.Beside(r.every(_more_gain, heavier=(1, 2)), _gains(r.by_seed(float, percents_of("{key}", "{policy}", "{load}")), load=ex.M1)),
         HIGHER, WAY, key=SPEEDS, policy=("L-U1", "L-U2", "L-R", "L-FM", "L-N")),
-    row("{id}: against PSS, {policy}, {key}", change("{key}", "{policy}", "PSS"),
-        near(lambda key, work, policy, **_: AGAINST_PSS[key][work][policy]), key=AGAINST_PSS, work=lambda key: AGAINST_PSS[key],
+    r.row("{id}: against PSS, {policy}, {key}", r.change("{key}", "{policy}", "PSS"),
+        r.near(lambda key, work, policy, **_: AGAINST_PSS[key][work][policy]), key=AGAINST_PSS, work=lambda key: AGAINST_PSS[key],
         policy=lambda key, work: AGAINST_PSS[key][work], id=_claim_of),
     _of_all(f"C8: L-FM / L-U1 / L-U2 are close to L-R, mean response, each within {CLOSE:g} %",
-        _gains(change(RESPONSE, "{policy}", "L-R"), policy=OTHERS), Band(-CLOSE, CLOSE), "pretty close"),
+        _gains(r.change(RESPONSE, "{policy}", "L-R"), policy=OTHERS), Band(-CLOSE, CLOSE), "pretty close"),
     _of_loads("C9: L-U1 is better than L-U2, mean response", over_loads(RESPONSE, "L-U1", "L-U2"), LOWER, WAY, shown=percent_text),
-    _of_all("C10: L-U1 against L-R, mean response", change(RESPONSE, "L-U1", "L-R"), near(0)),
+    _of_all("C10: L-U1 against L-R, mean response", r.change(RESPONSE, "L-U1", "L-R"), r.near(0)),
     _of_loads("C11: heuristics differ more in RBR, L-U1 is better than L-U2", over_loads(RBR, "L-U1", "L-U2"), LOWER, WAY,
         shown=percent_text),
     _of_loads("C11: heuristics differ more in RBR, points by which their range in percent of L-R is larger than in response",
-        by_seed(_more_in_rbr, *(each for key in BOTH for load in ex.M1 for name in ex.LOMARC for each in of_loads(key, name, "L-R",
+        r.by_seed(_more_in_rbr, *(each for key in BOTH for load in ex.M1 for name in ex.LOMARC for each in of_loads(key, name, "L-R",
             load))),
         HIGHER, WAY, shown=percent_text),
-    block(
-        row("C12: L-R is better than L-U1 in RBR, percent of L-U1", change(RBR, "L-R", "L-U1"), near(lambda work: _U1[work])),
-        row("C12: L-R is better than L-U1 in RBR, points of PSS",
-            by_seed(float.__sub__, percents_of(RBR, "L-R", "{work}"), percents_of(RBR, "L-U1", "{work}")),
-            near(lambda work: _U1[work])),
-        row("C12: L-R is better than L-U1 in RBR, percent of L-R", change(RBR, "L-U1", "L-R"), near(lambda work: -_U1[work])),
+    r.block(
+        r.row("C12: L-R is better than L-U1 in RBR, percent of L-U1", r.change(RBR, "L-R", "L-U1"), r.near(lambda work: _U1[work])),
+        r.row("C12: L-R is better than L-U1 in RBR, points of PSS",
+            r.by_seed(float.__sub__, percents_of(RBR, "L-R", "{work}"), percents_of(RBR, "L-U1", "{work}")),
+            r.near(lambda work: _U1[work])),
+        r.row("C12: L-R is better than L-U1 in RBR, percent of L-R", r.change(RBR, "L-U1", "L-R"), r.near(lambda work: -_U1[work])),
         work=_U1),
-    row("C12: L-R is better than L-U1 in RBR, at all", change(RBR, "L-R", "L-U1"), LOWER, WAY, work=_U1),
+    r.row("C12: L-R is better than L-U1 in RBR, at all", r.change(RBR, "L-R", "L-U1"), LOWER, WAY, work=_U1),
     _of_loads("C36: that advantage is largest at W1, L-R / L-U1 in RBR at W1 / W2 / W3",
-        Beside(every(by_seed(float.__sub__, *of_loads(RBR, "L-R", "L-U1", LIGHT, "{other}")), other=(MIDDLE, HEAVY)), every(ratio(RBR,
+        r.Beside(r.every(r.by_seed(float.__sub__, *of_loads(RBR, "L-R", "L-U1", LIGHT, "{other}")), other=(MIDDLE, HEAVY)),
+            r.every(r.ratio(RBR,
             "L-R", "L-U1"), known=True, work=ex.M1)),
         LOWER, WAY),
     _of_loads("C37: L-R is better than L-FM / L-U1 / L-U2, {key}",
         _gains(over_loads("{key}", "L-R", "{policy}"), policy=OTHERS), LOWER, WAY, key=BOTH),
     _of_loads("C13: L-FM falls behind L-R with the load, {key}, logarithm of L-FM / L-R at W3 less that at W1",
-        by_seed(_log_ratio, *of_loads("{key}", "L-FM", "L-R", LIGHT, HEAVY)), HIGHER, WAY, key=BOTH),
-    row("C14: L-FM against L-R, {key}", change("{key}", "L-FM", "L-R"), near(lambda key, work: BETWEEN[key, "L-FM", "L-R"][work]),
+        r.by_seed(_log_ratio, *of_loads("{key}", "L-FM", "L-R", LIGHT, HEAVY)), HIGHER, WAY, key=BOTH),
+    r.row("C14: L-FM against L-R, {key}", r.change("{key}", "L-FM", "L-R"), r.near(lambda key, work: BETWEEN[key, "L-FM", "L-R"][work]),
         key=BOTH, work=lambda key: BETWEEN[key, "L-FM", "L-R"]),
     _of_loads(f"C38: L-FM is cheap and good, points of {{key}} above {100 * GOOD:.0f} % of L-R's gain",
-        by_seed(_good, *(percents_of("{key}", name, load) for load in ex.M1 for name in ("L-FM", "L-R"))), HIGHER, "very good results",
+        r.by_seed(_good, *(percents_of("{key}", name, load) for load in ex.M1 for name in ("L-FM", "L-R"))), HIGHER,
+        "very good results",
         shown=percent_text, key=BOTH),
     _of_loads("C38: L-FM is cheap and good, candidates that it looks at for a match / those that L-R does, W1 / W2 / W3",
-        every(by_seed(float.__truediv__, values_of(SELECTED, "L-FM"), values_of(_FUNNEL, "L-R")), show=interval_text, work=ex.M1),
+        r.every(r.by_seed(float.__truediv__, r.values_of(SELECTED, "L-FM"), r.values_of(_FUNNEL, "L-R")), show=interval_text,
+            work=ex.M1),
         Band.below(1.0), "lower"),
-    row("C16: AM is better than PSS, {key}", Order("{key}", [["AM"], ["PSS"]]), key=BOTH, work=ex.M1),
-    block(
-        _of_all("C17: AM is worse than L-R and L-FM, {key}", Order("{key}", [["L-R", "L-FM"], ["AM"]])),
+    r.row("C16: AM is better than PSS, {key}", r.Order("{key}", [["AM"], ["PSS"]]), key=BOTH, work=ex.M1),
+    r.block(
+        _of_all("C17: AM is worse than L-R and L-FM, {key}", r.Order("{key}", [["L-R", "L-FM"], ["AM"]])),
         _of_loads("C17: AM is worse than L-R and L-FM, more so with the load, {key}, logarithm of AM / L-R at W3 less that at W1",
-            by_seed(_log_ratio, *of_loads("{key}", "AM", "L-R", LIGHT, HEAVY)), HIGHER, WAY),
+            r.by_seed(_log_ratio, *of_loads("{key}", "AM", "L-R", LIGHT, HEAVY)), HIGHER, WAY),
         key=BOTH),
     # the machine, and the other mixes
-    row("C20, P4: makespan under PSS in weeks", by_seed(lambda found: found / 604_800, values_of(MAKESPAN, "PSS")), near_level(WEEKS),
+    r.row("C20, P4: makespan under PSS in weeks", r.by_seed(lambda found: found / 604_800, r.values_of(MAKESPAN, "PSS")),
+        r.near_level(WEEKS),
         work=LIGHT),
-    row(f"C22: too few jobs for the machine, share of time with free nodes and no pending job, {{policy}}, {OFTEN:g} or more",
-        mean("queue_empty_nodes_free", "{policy}"), Band.above(OFTEN), "often", work=LIGHT, policy=("PSS", "L-R")),
+    r.row(f"C22: too few jobs for the machine, share of time with free nodes and no pending job, {{policy}}, {OFTEN:g} or more",
+        r.mean("queue_empty_nodes_free", "{policy}"), Band.above(OFTEN), "often", work=LIGHT, policy=("PSS", "L-R")),
     _of_all(f"C26: efficiency is the same, points between the lowest and the highest of {', '.join(ex.TRACED)}, at most {ALMOST:g}",
-        by_seed(_span, *(values_of(EFFICIENCY, name) for name in ex.TRACED)), Band.below(ALMOST), "almost the same"),
+        r.by_seed(_span, *(r.values_of(EFFICIENCY, name) for name in ex.TRACED)), Band.below(ALMOST), "almost the same"),
     _of_all(f"C23: utilisation is the same, points between the lowest and the highest of all, at most {ALMOST:g}",
-        by_seed(_span, *(values_of(UTILISATION, name) for name in ex.SCHEDULERS)), Band.below(ALMOST), "almost the same"),
+        r.by_seed(_span, *(r.values_of(UTILISATION, name) for name in ex.SCHEDULERS)), Band.below(ALMOST), "almost the same"),
     _of_loads("C24: utilisation grows with the load, {policy} at W1 / W2 / W3 in percent",
-        Steps("difference", UTILISATION, [cell("{policy}", work=work) for work in ex.M1], show=_MEAN_PER_CENT, known=True), HIGHER,
+        r.Steps("difference", UTILISATION, [r.cell("{policy}", work=work) for work in ex.M1], show=_MEAN_PER_CENT, known=True), HIGHER,
         WAY, policy=ex.SCHEDULERS),
-    row("P3: offered load relative to W1's",
-        by_seed(float.__truediv__, values_of("offered_load", "PSS"), values_of("offered_load", cell("PSS", work=LIGHT))),
-        near_ratio(lambda work: (13 if work == MIDDLE else 21) / 10.6), work=(MIDDLE, HEAVY)),
-    row(f"{_AS_UNDER_M1}, points of difference, at most {{half}} (a quarter of L-R's gain in print)",
-        _gains(by_seed(float.__sub__, *(percents_of("{key}", "{policy}", f"W1 {mix}", "{base}") for mix in ("{mix}", "M1"))),
+    r.row("P3: offered load relative to W1's",
+        r.by_seed(float.__truediv__, r.values_of("offered_load", "PSS"), r.values_of("offered_load", r.cell("PSS", work=LIGHT))),
+        r.near_ratio(lambda work: (13 if work == MIDDLE else 21) / 10.6), work=(MIDDLE, HEAVY)),
+    r.row(f"{_AS_UNDER_M1}, points of difference, at most {{half}} (a quarter of L-R's gain in print)",
+        _gains(r.by_seed(float.__sub__, *(percents_of("{key}", "{policy}", f"W1 {mix}", "{base}") for mix in ("{mix}", "M1"))),
             policy=ex.TRACED),
         _half, "similar", at="W1 {mix}", mix=("M2", "M3"), key=BOTH, base=("PSS", "AC"),
         half=lambda key, **_: number(_quarter_of_best(key))),
-    row("{mixes[0]}: L-N gains more under {mixes[1]} than under {mixes[2]}, {key}, points against PSS",
-        by_seed(float.__sub__, *(percents_of("{key}", "L-N", f"W1 {{mixes[{place}]}}") for place in (1, 2))), LOWER, WAY, at="W1",
+    r.row("{mixes[0]}: L-N gains more under {mixes[1]} than under {mixes[2]}, {key}, points against PSS",
+        r.by_seed(float.__sub__, *(percents_of("{key}", "L-N", f"W1 {{mixes[{place}]}}") for place in (1, 2))), LOWER, WAY, at="W1",
         shown=percent_text, key=BOTH, mixes=(("C29", "M2", "M1"), ("C30", "M1", "M3"))),
     # table 5: each of its 63 numbers, and the sentences on it
-    row("{id}: table 5, {stage[1]}, {policy}",
+    r.row("{id}: table 5, {stage[1]}, {policy}",
         lambda figures, stage, policy, work, **_: figures.mean(STAGE_FIGURES[stage[0]], Where(work, policy)),
-        near_level(lambda stage, policy, work, **_: TABLE_5[policy][work][stage[0]]), stage=[*enumerate(STAGES)], policy=ex.TRACED,
+        r.near_level(lambda stage, policy, work, **_: TABLE_5[policy][work][stage[0]]), stage=[*enumerate(STAGES)], policy=ex.TRACED,
         work=lambda policy, **_: TABLE_5[policy],
         id=lambda stage, **_: "C31" if stage[0] == 0 else "C33" if stage[0] == len(STAGES) - 1 else "C32"),
-    row(f"{_FEW}, 4.5 to 7.5", every(mean(_FUNNEL, "{policy}"), show=interval_text, policy=ex.TRACED), Band(4.5, 7.5), "5 to 7",
+    r.row(f"{_FEW}, 4.5 to 7.5", r.every(r.mean(_FUNNEL, "{policy}"), show=interval_text, policy=ex.TRACED), Band(4.5, 7.5), "5 to 7",
         work=LIGHT, what="to"),
-    row(f"{_FEW} select, 2.5 to 3.5", every(mean(SELECTED, "{policy}"), show=interval_text, policy=ex.TRACED), Band(2.5, 3.5),
+    r.row(f"{_FEW} select, 2.5 to 3.5", r.every(r.mean(SELECTED, "{policy}"), show=interval_text, policy=ex.TRACED), Band(2.5, 3.5),
         "the third", work=LIGHT, what="of which"),
-    row("C35: L-R selects an earlier candidate than L-U1", change(SELECTED, "L-R", "L-U1"), LOWER, "4 and 6", work=HEAVY),
+    r.row("C35: L-R selects an earlier candidate than L-U1", r.change(SELECTED, "L-R", "L-U1"), LOWER, "4 and 6", work=HEAVY),
 )
 # fmt: on
 
 
 def claims(figures: Figures) -> list[Claim]:
     """Return the claims that runs decide, each with what was measured, in the order of the list."""
-    found = Table(figures, NAMES).claims(CLAIMS)
+    found = r.Table(figures, NAMES).claims(CLAIMS)
     return sorted(found, key=lambda claim: (claim.ids[0], int(claim.ids.partition(",")[0][1:])))
 
 

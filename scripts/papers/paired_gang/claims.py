@@ -7,32 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from scripts.papers import rows as r
 from scripts.papers.claims import Band, Claim, Of, built, not_checkable, quarter
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang import published as printed
 from scripts.papers.paired_gang.experiment import BEST, COMPUTE, IO, KINDS, PAIRED, RESPONSE, STRICT, dynamic, mix
-from scripts.papers.rows import (
-    IN_PERCENT,
-    Beside,
-    Found,
-    Row,
-    Steps,
-    Table,
-    agreeing,
-    block,
-    by_seed,
-    cell,
-    change,
-    difference,
-    every,
-    mean,
-    mean_text,
-    near_ratio,
-    ratio,
-    ratios_of,
-    row,
-)
 from scripts.papers.study import BASE
 from scripts.tables import NOTHING, number
 
@@ -101,28 +81,28 @@ def _local(variant: str | None, **_: Any) -> list[str]:
     return [LOCAL[variant]]
 
 
-def _gains_most(kind: str, least: int, rest: tuple[int, int]) -> Row:
+def _gains_most(kind: str, least: int, rest: tuple[int, int]) -> r.Row:
     """Return that a kind gains most where the other kind has two or three jobs (C4)."""
-    at_least = ratios_of(ex.rate(kind), cell("{policy}", work=mix(least)), cell(STRICT, work=mix(least)))
-    steps = every(
-        by_seed(float.__sub__, ratios_of(ex.rate(kind), "{policy}", STRICT), at_least), work=[*map(mix, rest)]
+    at_least = r.ratios_of(ex.rate(kind), r.cell("{policy}", work=mix(least)), r.cell(STRICT, work=mix(least)))
+    steps = r.every(
+        r.by_seed(float.__sub__, r.ratios_of(ex.rate(kind), "{policy}", STRICT), at_least), work=[*map(mix, rest)]
     )
-    shown = every(ratio(ex.rate(kind), "{policy}", STRICT), join=", ", work=PAIRS)
+    shown = r.every(r.ratio(ex.rate(kind), "{policy}", STRICT), join=", ", work=PAIRS)
     text = (
         f"C4: gain of {NAMES[kind]}, {{policy}} (mixes 1, 2, 3): more in mixes {rest[0]} and {rest[1]} than in {least}"
     )
-    return row(text, Beside(steps, shown), Band.above(), "this order", at="mixes 1 to 3")
+    return r.row(text, r.Beside(steps, shown), Band.above(), "this order", at="mixes 1 to 3")
 
 
-def _monotone(text: str, kind: str, io_jobs: Sequence[int], band: Band, told: str) -> Row:
+def _monotone(text: str, kind: str, io_jobs: Sequence[int], band: Band, told: str) -> r.Row:
     """Return the claim that a rate falls, or rises, from each size of the cluster to the next."""
 
     def at(size: int) -> Any:
         return lambda io_jobs, **_: Where(mix(io_jobs, size), PAIRED)
 
-    steps = Steps("ratio", ex.rate(kind), [*map(at, ex.SIZES)])
+    steps = r.Steps("ratio", ex.rate(kind), [*map(at, ex.SIZES)])
     sizes = ", ".join(map(str, ex.SIZES))
-    return row(f"{text} ({sizes} nodes)", steps, band, told, io_jobs=io_jobs, work=lambda io_jobs: [mix(io_jobs)])
+    return r.row(f"{text} ({sizes} nodes)", steps, band, told, io_jobs=io_jobs, work=lambda io_jobs: [mix(io_jobs)])
 
 
 def _of_size(io_jobs: int) -> Any:
@@ -134,7 +114,7 @@ def _counts(case: Any, slot: int, **_: Any) -> Band:
     return Band((theirs - printed.POINTS) / 100, (theirs + printed.POINTS) / 100)
 
 
-def _finer(figures: Figures, variant: str | None, coarser: str, **_: Any) -> Found:
+def _finer(figures: Figures, variant: str | None, coarser: str, **_: Any) -> r.Found:
     """Return the change of progress in pairs from a coarser grain to the finest, in percent."""
     finest, other = (
         figures.ratios(f"speed_{COMPUTE}", Where(name, BEST, variant), Where(name, STRICT, variant))
@@ -155,59 +135,61 @@ _CASES = [
 ]
 # fmt: off
 STATIC: Final = (
-    block(
-        row("C2: barriers/s of {kind}, {policy} / gang, above 1", ratio(_rate, "{policy}", STRICT), ABOVE_1, "faster", kind=KINDS,
+    r.block(
+        r.row("C2: barriers/s of {kind}, {policy} / gang, above 1", r.ratio(_rate, "{policy}", STRICT), ABOVE_1, "faster", kind=KINDS,
             work=PAIRS),
-        row("C3: barriers/s of compute jobs, {policy} / gang, within 1 %", ratio(ex.rate(COMPUTE), "{policy}", STRICT), PERCENT_1,
+        r.row("C3: barriers/s of compute jobs, {policy} / gang, within 1 %", r.ratio(ex.rate(COMPUTE), "{policy}", STRICT), PERCENT_1,
             "no meaningful difference", work=mix(0)),
         _gains_most(COMPUTE, 1, (2, 3)),
         _gains_most(IO, 3, (1, 2)),
-        row("C6: barriers/s of I/O jobs, {policy} / gang, within 5 %", ratio(ex.rate(IO), "{policy}", STRICT), PERCENT_5,
+        r.row("C6: barriers/s of I/O jobs, {policy} / gang, within 5 %", r.ratio(ex.rate(IO), "{policy}", STRICT), PERCENT_5,
             "no significant gain", work=mix(4)),
         policy=MATCHINGS),
-    block(
-        row("C7: barriers/s of the I/O job, {policy} / gang, 3.9 to 4.1", ratio(ex.rate(IO), "{policy}", STRICT), Band(3.9, 4.1),
+    r.block(
+        r.row("C7: barriers/s of the I/O job, {policy} / gang, 3.9 to 4.1", r.ratio(ex.rate(IO), "{policy}", STRICT), Band(3.9, 4.1),
             f"almost {printed.SINGLE_IO:g} x", at="{work}, {local}"),
-        row("C8: barriers/s of the I/O job, {policy} / alone on the cluster, above 0.95",
-            ratio(ex.rate(IO), "{policy}", cell(STRICT, work=ex.alone(IO))), Band.above(0.95), "nearly the maximum",
+        r.row("C8: barriers/s of the I/O job, {policy} / alone on the cluster, above 0.95",
+            r.ratio(ex.rate(IO), "{policy}", r.cell(STRICT, work=ex.alone(IO))), Band.above(0.95), "nearly the maximum",
             at="{work}, {local}"),
-        row("C9: barriers/s of compute jobs, {policy} / gang, not below 1", ratio(ex.rate(COMPUTE), "{policy}", STRICT), ABOVE_1,
+        r.row("C9: barriers/s of compute jobs, {policy} / gang, not below 1", r.ratio(ex.rate(COMPUTE), "{policy}", STRICT), ABOVE_1,
             "not compromised", at="{work}, {local}"),
         work=mix(1), variant=LOCAL, policy=lambda variant, **_: MATCHINGS if variant is None else (BEST,), local=_local),
-    row("C7: the same, paired-gang with figure 4 as printed", ratio(ex.rate(IO), cell(PAIRED, variant="printed"), STRICT),
+    r.row("C7: the same, paired-gang with figure 4 as printed", r.ratio(ex.rate(IO), r.cell(PAIRED, variant="printed"), STRICT),
         Band(3.9, 4.1), f"almost {printed.SINGLE_IO:g} x", work=mix(1)),
-    row("C5: barriers per second in which it may run, {kind}, best fit / gang, above 0.95", ratio("speed_{kind}", BEST, STRICT),
+    r.row("C5: barriers per second in which it may run, {kind}, best fit / gang, above 0.95", r.ratio("speed_{kind}", BEST, STRICT),
         Band.above(0.95), "low interference", at="{work}, {local}", variant=LOCAL, local=_local, work=PAIRS, kind=KINDS),
-    row("C10: CPU share logged by I/O jobs, {how[1]}, %: below 0.5", mean("share_io_{how[1]}", "{how[0]}"), Band.below(0.005),
-        "typically 0 %", shown=IN_PERCENT, work=mix(2), how=((STRICT, "alone"), (BEST, "paired"))),
-    row("C11: CPU share logged by compute jobs, {how[1]}, %: below 99", mean("share_compute_{how[1]}", "{how[0]}"), Band.below(0.99),
-        "some I/O-like activity", shown=IN_PERCENT, work=mix(2), how=((STRICT, "alone"), (BEST, "paired"))),
-    row(f"{{case[0]}}: slot chosen as partner, % of quanta, slots 0 to 3, best fit: within {printed.POINTS:g} points each",
-        every(mean("chosen_{slot}", BEST), show=IN_PERCENT, slot=ex.SLOTS), _counts,
+    r.row("C10: CPU share logged by I/O jobs, {how[1]}, %: below 0.5", r.mean("share_io_{how[1]}", "{how[0]}"), Band.below(0.005),
+        "typically 0 %", shown=r.IN_PERCENT, work=mix(2), how=((STRICT, "alone"), (BEST, "paired"))),
+    r.row("C11: CPU share logged by compute jobs, {how[1]}, %: below 99", r.mean("share_compute_{how[1]}", "{how[0]}"),
+        Band.below(0.99),
+        "some I/O-like activity", shown=r.IN_PERCENT, work=mix(2), how=((STRICT, "alone"), (BEST, "paired"))),
+    r.row(f"{{case[0]}}: slot chosen as partner, % of quanta, slots 0 to 3, best fit: within {printed.POINTS:g} points each",
+        r.every(r.mean("chosen_{slot}", BEST), show=r.IN_PERCENT, slot=ex.SLOTS), _counts,
         lambda case, **_: " / ".join(map(number, printed.BEST_FIT_COUNTS[case[1]])), case=_CASES, work=lambda case: [case[2]]),
-    row("C17: most minus least often chosen slot, points: pre-designed less than best fit", difference("chosen_range", PAIRED, BEST),
-        Band.below(), "much more equitable", shown=IN_PERCENT, work=[*map(mix, (1, 2, 3, 4))]),
-    row("C18: barriers/s of all jobs, pre-designed / best fit, within 5 %", ratio("rate_total", PAIRED, BEST), PERCENT_5,
+    r.row("C17: most minus least often chosen slot, points: pre-designed less than best fit",
+        r.difference("chosen_range", PAIRED, BEST),
+        Band.below(), "much more equitable", shown=r.IN_PERCENT, work=[*map(mix, (1, 2, 3, 4))]),
+    r.row("C18: barriers/s of all jobs, pre-designed / best fit, within 5 %", r.ratio("rate_total", PAIRED, BEST), PERCENT_5,
         "very similar", work=[*map(mix, ex.MIXES)]),
-    row("C19: barriers/s of each job, pre-designed / best fit, jobs 0 to 3: fastest above 1.01, slowest below 0.99",
-        Beside(every(lambda figures, end, work: by_seed(end, *(ratios_of(f"rate_of_{slot}", PAIRED, BEST)
-            for slot in ex.SLOTS)).of(Table(figures), {"work": work}), end=(max, min)),
-            every(ratio("rate_of_{slot}", PAIRED, BEST), slot=ex.SLOTS)),
+    r.row("C19: barriers/s of each job, pre-designed / best fit, jobs 0 to 3: fastest above 1.01, slowest below 0.99",
+        r.Beside(r.every(lambda figures, end, work: r.by_seed(end, *(r.ratios_of(f"rate_of_{slot}", PAIRED, BEST)
+            for slot in ex.SLOTS)).of(r.Table(figures), {"work": work}), end=(max, min)),
+            r.every(r.ratio("rate_of_{slot}", PAIRED, BEST), slot=ex.SLOTS)),
         lambda end, **_: Band.above(1.01) if end is max else Band.below(0.99), "some more, others less", work=[*map(mix, (2, 3, 4))]),
-    row(f"C21: barriers/s of compute jobs, {{size}} nodes / {ex.SIZE}, within 1 %", ratio(ex.rate(COMPUTE), _of_size(0), PAIRED),
+    r.row(f"C21: barriers/s of compute jobs, {{size}} nodes / {ex.SIZE}, within 1 %", r.ratio(ex.rate(COMPUTE), _of_size(0), PAIRED),
         PERCENT_1, "no real impact", work=mix(0), size=_SIZES),
     _monotone("C22: barriers/s of I/O jobs fall with the size", IO, (1, 2, 3, 4), BELOW_1, "falls"),
-    row(f"C23: files per second, {{size}} nodes / {ex.SIZE}, within 5 %", ratio("io_per_s", _of_size(4), PAIRED), PERCENT_5,
+    r.row(f"C23: files per second, {{size}} nodes / {ex.SIZE}, within 5 %", r.ratio("io_per_s", _of_size(4), PAIRED), PERCENT_5,
         "not as total I/O", work=mix(4), size=_SIZES),
     _monotone("C24: barriers/s of compute jobs rise with the size", COMPUTE, (1, 2, 3), ABOVE_1, "rises"),
-    row(f"C26: gain of {{kind}} with G_comp {{grain:g}} M / that with {ex.GRAIN:g} M, within 3 %",
-        by_seed(float.__truediv__, ratios_of(_rate, cell(PAIRED, work="{work}, {grain:g} M"),
-            cell(STRICT, work="{work}, {grain:g} M")), ratios_of(_rate, PAIRED, STRICT)),
+    r.row(f"C26: gain of {{kind}} with G_comp {{grain:g}} M / that with {ex.GRAIN:g} M, within 3 %",
+        r.by_seed(float.__truediv__, r.ratios_of(_rate, r.cell(PAIRED, work="{work}, {grain:g} M"),
+            r.cell(STRICT, work="{work}, {grain:g} M")), r.ratios_of(_rate, PAIRED, STRICT)),
         Band(0.97, 1.03), "not much impact", kind=KINDS, work=PAIRS, grain=[grain for grain in ex.GRAINS if grain != ex.GRAIN]),
-    row("C27: barriers/s of all jobs, {policy} / gang, 1.8 to 2.1", ratio("rate_total", "{policy}", STRICT), Band(1.8, 2.1),
+    r.row("C27: barriers/s of all jobs, {policy} / gang, 1.8 to 2.1", r.ratio("rate_total", "{policy}", STRICT), Band(1.8, 2.1),
         f"nearly {printed.DOUBLE:g} x", work=mix(2), policy=MATCHINGS),
-    row("C44: progress of two 45 % jobs, paired / alone, grain x 1 below 3, 10 and 30",
-        Beside(every(_finer, coarser=ex.FINE_PAIRS[1:]), every(by_seed(float, ratios_of(f"speed_{COMPUTE}", BEST, STRICT)),
+    r.row("C44: progress of two 45 % jobs, paired / alone, grain x 1 below 3, 10 and 30",
+        r.Beside(r.every(_finer, coarser=ex.FINE_PAIRS[1:]), r.every(r.by_seed(float, r.ratios_of(f"speed_{COMPUTE}", BEST, STRICT)),
             work=ex.FINE_PAIRS)),
         Band.below(), "most sensitive", at="{local}", variant=(None, *ex.LOCALS), local=_local),
 )
@@ -233,8 +215,10 @@ def homogeneous(load: str) -> str:
 
 def _larger(lower: str, upper: str) -> Any:
     """Return by how much the gain of paired gang scheduling is larger at a workload than at another one."""
-    gains = (ratios_of(RESPONSE, cell("{strict[0]}", work=work), cell(PAIRED, work=work)) for work in (upper, lower))
-    return by_seed(float.__sub__, *gains)
+    gains = (
+        r.ratios_of(RESPONSE, r.cell("{strict[0]}", work=work), r.cell(PAIRED, work=work)) for work in (upper, lower)
+    )
+    return r.by_seed(float.__sub__, *gains)
 
 
 def _clears(text: str, policy: str, loads: Sequence[str], published: str, *, clears: bool) -> Any:
@@ -244,7 +228,7 @@ def _clears(text: str, policy: str, loads: Sequence[str], published: str, *, cle
         for load in loads:
             found = [*figures.values("idle_later", Where(homogeneous(load), policy)).values()]
             holds, told = [(count > 0) == clears for count in found], f"instants {', '.join(map(number, found))}"
-            yield agreeing(text, homogeneous(load), published, holds, told)
+            yield r.agreeing(text, homogeneous(load), published, holds, told)
 
     return claims
 
@@ -258,11 +242,11 @@ def _drifts(load: str, policy: str, expected: Verdict) -> Any:
         where = Where(homogeneous(load), policy)
         series = figures.series(where)
         found = [str(each["drifts"]) for each in series.rows if each.get("drifts")] if series else []
-        numbers = " / ".join(mean_text(figures.mean(f"jobs_third_{part}", where)) for part in (1, 2, 3))
+        numbers = " / ".join(r.mean_text(figures.mean(f"jobs_third_{part}", where)) for part in (1, 2, 3))
         tests = ", ".join(f"{name} {count}" for name, count in Counter(found).items())
         decided = [value == expected.value for value in found if value != Verdict.NOT_SHOWN.value]
         measured = f"tests {tests}; jobs by thirds {numbers}"
-        yield agreeing(text, where.workload, what, decided, measured, len(found) - len(decided))
+        yield r.agreeing(text, where.workload, what, decided, measured, len(found) - len(decided))
 
     return claims
 
@@ -289,61 +273,64 @@ _HEAVIEST = homogeneous(ex.LOADS[-1])
 _OTHER = [dynamic(ex.HETEROGENEOUS, load) for load in ex.LOADS]
 # fmt: off
 DYNAMIC: Final = (
-    row("{id}: mean response, {strict[0]} / paired-gang", ratio(RESPONSE, "{strict[0]}", PAIRED),
-        near_ratio(lambda load, **_: printed.RESPONSE[load]),
+    r.row("{id}: mean response, {strict[0]} / paired-gang", r.ratio(RESPONSE, "{strict[0]}", PAIRED),
+        r.near_ratio(lambda load, **_: printed.RESPONSE[load]),
         lambda load, **_: f"{'about' if load == '0.5' else 'nearly'} {printed.RESPONSE[load]:g} x", at=_place,
         **_strict(load=printed.RESPONSE, work=lambda load: [homogeneous(load)], id=lambda load, **_: "C30"
             if load == "0.5" else "C31")),
-    row(f"C32: {{strict[0]}} / paired-gang rises with each step of the load ({ex.LOADS[0]} to {ex.LOADS[-1]})",
-        Beside(every(lambda figures, step, strict, variant, **_: _larger(*step).of(Table(figures),
+    r.row(f"C32: {{strict[0]}} / paired-gang rises with each step of the load ({ex.LOADS[0]} to {ex.LOADS[-1]})",
+        r.Beside(r.every(lambda figures, step, strict, variant, **_: _larger(*step).of(r.Table(figures),
             {"strict": strict, "variant": variant}), step=[*pairwise(_OF_LOADS)]),
-            every(ratio(RESPONSE, "{strict[0]}", PAIRED), join=", ", work=_OF_LOADS), whole=True),
+            r.every(r.ratio(RESPONSE, "{strict[0]}", PAIRED), join=", ", work=_OF_LOADS), whole=True),
         Band.above(), "larger", at=_place, **_strict(work=ex.HOMOGENEOUS)),
-    row(f"C32: mean response, {{strict[0]}} / paired-gang, above a load of 1: more than at {ex.LOADS[-1]}",
-        Beside(every(_larger(_HEAVIEST, "{work}")), every(ratio(RESPONSE, "{strict[0]}", PAIRED), show=interval_text), whole=True),
+    r.row(f"C32: mean response, {{strict[0]}} / paired-gang, above a load of 1: more than at {ex.LOADS[-1]}",
+        r.Beside(r.every(_larger(_HEAVIEST, "{work}")), r.every(r.ratio(RESPONSE, "{strict[0]}", PAIRED), show=interval_text),
+            whole=True),
         Band.above(), "larger", at=_place, **_strict(work=[homogeneous(load) for load in ex.ABOVE])),
-    row(f"C33: mean response at load {ex.LOADS[-1]} / at {ex.LOADS[0]}, {{policy}}, below 2 (our bound)",
-        ratio(RESPONSE, cell("{policy}", work=_HEAVIEST), cell("{policy}", work=_OF_LOADS[0])), Band.below(2.0),
+    r.row(f"C33: mean response at load {ex.LOADS[-1]} / at {ex.LOADS[0]}, {{policy}}, below 2 (our bound)",
+        r.ratio(RESPONSE, r.cell("{policy}", work=_HEAVIEST), r.cell("{policy}", work=_OF_LOADS[0])), Band.below(2.0),
         lambda policy: "reasonable" if policy == PAIRED else NOTHING, at=ex.HOMOGENEOUS, policy=(PAIRED, STRICT)),
-    block(
-        row("C34: quanta with a pair, % of those with two slots in use, above 99", mean("pairs_of_possible", PAIRED), Band.above(0.99),
-            "always", shown=IN_PERCENT),
-        row("C34: progress of a job while it may run, paired-gang / gang, above 0.5: two do more than one",
-            ratio("speed", PAIRED, STRICT), Band.above(0.5), "benefits outweigh"),
+    r.block(
+        r.row("C34: quanta with a pair, % of those with two slots in use, above 99", r.mean("pairs_of_possible", PAIRED),
+            Band.above(0.99),
+            "always", shown=r.IN_PERCENT),
+        r.row("C34: progress of a job while it may run, paired-gang / gang, above 0.5: two do more than one",
+            r.ratio("speed", PAIRED, STRICT), Band.above(0.5), "benefits outweigh"),
         work=[*map(homogeneous, _ENDS)]),
-    row("C36: mean number of jobs in the system, paired-gang / gang, within 5 points of 1", ratio("jobs_mean", PAIRED, STRICT),
+    r.row("C36: mean number of jobs in the system, paired-gang / gang, within 5 points of 1", r.ratio("jobs_mean", PAIRED, STRICT),
         SIMILAR, "almost the same", work=_OF_LOADS[0]),
-    row("C45: {key} number of jobs in the system, paired-gang / gang, below 1", ratio("{key}", PAIRED, STRICT), BELOW_1, "fewer",
+    r.row("C45: {key} number of jobs in the system, paired-gang / gang, below 1", r.ratio("{key}", PAIRED, STRICT), BELOW_1, "fewer",
         work=_SATURATED, key=("jobs_mean", "jobs_max")),
     # How often no job is left in the last two thirds of the submissions; the first third begins with an empty system.
     _clears("C37: an instant in the last two thirds at which no job is left, paired-gang", PAIRED, ex.LOADS, "now and then",
         clears=True),
     *(_clears(f"C38: {'no such instant' if load in HEAVY else 'the same'}, {strict}", strict, [load], "fails to"
             if load in HEAVY else "not said to fail", clears=load not in HEAVY) for strict in STRICTS for load in ex.LOADS),
-    row(f"C39: jobs left when all are submitted, {{policy}}, {printed.LEFT[0]:g} to {printed.LEFT[1]:g}",
-        mean("jobs_at_last", "{policy}"), Band(*printed.LEFT), "some dozens", policy=STRICTS, work=[*map(homogeneous, HEAVY)]),
-    row(f"C40: hours from the last submission to the last end, {{policy}}, above {printed.DRAIN_H:g}", mean("drain_h", "{policy}"),
+    r.row(f"C39: jobs left when all are submitted, {{policy}}, {printed.LEFT[0]:g} to {printed.LEFT[1]:g}",
+        r.mean("jobs_at_last", "{policy}"), Band(*printed.LEFT), "some dozens", policy=STRICTS, work=[*map(homogeneous, HEAVY)]),
+    r.row(f"C40: hours from the last submission to the last end, {{policy}}, above {printed.DRAIN_H:g}", r.mean("drain_h", "{policy}"),
         Band.above(printed.DRAIN_H), "over three", policy=STRICTS, work=_HEAVIEST),
     *(_drifts(load, strict, Verdict.YES) for load in SATURATED for strict in STRICTS),
     *(_drifts(load, PAIRED, Verdict.NO) for load in SATURATED),
-    block(
-        row("C42: mean response, heterogeneous {policy} / homogeneous paired-gang, within 5 points of 1",
-            ratio(RESPONSE, cell("{policy}", work="heterogeneous {load}"), cell(PAIRED, work="homogeneous {load}")), SIMILAR,
+    r.block(
+        r.row("C42: mean response, heterogeneous {policy} / homogeneous paired-gang, within 5 points of 1",
+            r.ratio(RESPONSE, r.cell("{policy}", work="heterogeneous {load}"), r.cell(PAIRED, work="homogeneous {load}")), SIMILAR,
             "similar", at="load {load}", load=ex.LOADS),
-        row("C42: mean response of heterogeneous jobs, gang / {policy}, above 1", ratio(RESPONSE, STRICT, "{policy}"), ABOVE_1,
+        r.row("C42: mean response of heterogeneous jobs, gang / {policy}, above 1", r.ratio(RESPONSE, STRICT, "{policy}"), ABOVE_1,
             "enough matching", work=_OTHER),
-        row("C43: {key} number of jobs, heterogeneous {policy} / homogeneous paired-gang, within 5 points of 1",
-            ratio("{key}", cell("{policy}", work=_OTHER[-1]), cell(PAIRED, work=_HEAVIEST)), SIMILAR, "slight difference",
+        r.row("C43: {key} number of jobs, heterogeneous {policy} / homogeneous paired-gang, within 5 points of 1",
+            r.ratio("{key}", r.cell("{policy}", work=_OTHER[-1]), r.cell(PAIRED, work=_HEAVIEST)), SIMILAR, "slight difference",
             at="load 0.95", key=("jobs_mean", "jobs_max")),
         policy=(PAIRED, ex.NODE)),
-    row("C42: mean response of heterogeneous jobs, gang / paired-gang, above 1", ratio(RESPONSE, STRICT, PAIRED), ABOVE_1,
+    r.row("C42: mean response of heterogeneous jobs, gang / paired-gang, above 1", r.ratio(RESPONSE, STRICT, PAIRED), ABOVE_1,
         "enough matching", work=[dynamic(ex.HETEROGENEOUS, load) for load in ex.ABOVE]),
-    row("R10: correlation of predicted and real share, jobs measured before, above 0.8 (our bound)",
-        mean("prediction_correlation", PAIRED), Band.above(0.8), "correlated", work=dynamic(ex.HETEROGENEOUS, "0.8")),
-    row(f"P23: hours of a run, gang, {printed.HOURS[0]:g} to {printed.HOURS[1]:g}", mean("run_h", STRICT), Band(*printed.HOURS),
+    r.row("R10: correlation of predicted and real share, jobs measured before, above 0.8 (our bound)",
+        r.mean("prediction_correlation", PAIRED), Band.above(0.8), "correlated", work=dynamic(ex.HETEROGENEOUS, "0.8")),
+    r.row(f"P23: hours of a run, gang, {printed.HOURS[0]:g} to {printed.HOURS[1]:g}", r.mean("run_h", STRICT), Band(*printed.HOURS),
         "8 to 11", work=_OF_LOADS),
-    row("C52: CPU time used, % of that of all nodes in quanta, gang, below 60 (our bound)", mean(ex.CPU_USED, STRICT), Band.below(0.6),
-        "wasted in waiting", shown=IN_PERCENT, work=_HEAVIEST),
+    r.row("C52: CPU time used, % of that of all nodes in quanta, gang, below 60 (our bound)", r.mean(ex.CPU_USED, STRICT),
+        Band.below(0.6),
+        "wasted in waiting", shown=r.IN_PERCENT, work=_HEAVIEST),
     _same_jobs,
 )
 # fmt: on
@@ -371,23 +358,24 @@ def _lost(loss: str = "0 %", change: str = "", **_: Any) -> list[str]:
 
 # fmt: off
 PHASES: Final = (
-    block(
-        row("C47: quanta with a pair, % of those whose row's job logs up to 40 % CPU, above 50 (our bound)",
-            mean("phase_pairs_low", PAIRED), Band.above(0.5), "paired", at="{work}{change}", shown=IN_PERCENT),
-        row("C47: the same where it logs more, below 50 (our bound)", mean("phase_pairs_high", PAIRED), Band.below(0.5),
-            "one at a time", at="{work}{change}", shown=IN_PERCENT),
+    r.block(
+        r.row("C47: quanta with a pair, % of those whose row's job logs up to 40 % CPU, above 50 (our bound)",
+            r.mean("phase_pairs_low", PAIRED), Band.above(0.5), "paired", at="{work}{change}", shown=r.IN_PERCENT),
+        r.row("C47: the same where it logs more, below 50 (our bound)", r.mean("phase_pairs_high", PAIRED), Band.below(0.5),
+            "one at a time", at="{work}{change}", shown=r.IN_PERCENT),
         work=COPIES, change=SHARP, variant=_lost),
-    row(f"C48: longest row of quanta with a pair of two hungry jobs, {{side}} {STUCK:g} (our bound)", mean("phase_stuck", PAIRED),
+    r.row(f"C48: longest row of quanta with a pair of two hungry jobs, {{side}} {STUCK:g} (our bound)", r.mean("phase_stuck", PAIRED),
         lambda change, **_: Band.below(STUCK) if change else Band.above(STUCK),
         lambda change, **_: "split" if change else "sometimes not split", at="{work}, {loss} lost{change}", work=COPIES,
         loss=ex.LOSSES_US, change=SHARP, variant=_lost, side=lambda change, **_: "below" if change else "above"),
-    row(_SHARP_CHANGE,
+    r.row(_SHARP_CHANGE,
         lambda figures, work, loss: figures.change(RESPONSE, *(Where(work, PAIRED, lost(loss, sharp=sharp))
             for sharp in (True, False))),
         ABOUT, _ABOUT_1, at="{work}, {loss} lost", shown=percent_text, work=COPIES, loss=ex.LOSSES_US),
-    row(f"{_SHARP_CHANGE} ({{change}})", change(RESPONSE, cell("{policy}", variant="{change} change, dynamic"), "{policy}"), ABOUT,
+    r.row(f"{_SHARP_CHANGE} ({{change}})", r.change(RESPONSE, r.cell("{policy}", variant="{change} change, dynamic"), "{policy}"),
+        ABOUT,
         _ABOUT_1, at="{work}, {policy}", work=SHAPES, policy=(PAIRED, ex.NODE), change=("rise", "any")),
-    row("C50: mean response, {strict} / {policy}", ratio(RESPONSE, "{strict}", "{policy}"), near_ratio(printed.QCRD),
+    r.row("C50: mean response, {strict} / {policy}", r.ratio(RESPONSE, "{strict}", "{policy}"), r.near_ratio(printed.QCRD),
         f"{printed.QCRD:g} x", work=SHAPES, strict=STRICTS, policy=(PAIRED, ex.NODE)),
 )
 # fmt: on
@@ -423,4 +411,4 @@ SECTIONS: Final[Mapping[str, Sequence[Any]]] = {
 def claims(figures: Figures, section: str) -> list[Claim]:
     """Return the claims of a section, each with what was measured."""
     rows = SECTIONS[section]
-    return Table(Certain(figures) if rows is STATIC else figures, NAMES).claims(rows)
+    return r.Table(Certain(figures) if rows is STATIC else figures, NAMES).claims(rows)

@@ -8,26 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final
 
+from scripts.papers import pages
 from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where, interval_text
-from scripts.papers.pages import (
-    Cell,
-    Columns,
-    Row,
-    Section,
-    aside,
-    change,
-    claims_of,
-    joined,
-    mean,
-    means_table,
-    page,
-    place,
-    ratio,
-    sections,
-    table,
-    words,
-)
 from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.claims import SECTIONS, claims, gain, kinds_of
 from scripts.papers.saturation import Queue, saturation
@@ -40,7 +23,7 @@ PROGRAMS: Final = (ex.HOMOGENEOUS, ex.HETEROGENEOUS)
 SHAPES: Final = (ex.QCRD, ex.QCRD_EVEN)
 LOADS: Final = (*ex.LOADS, *ex.ABOVE)
 BOTH: Final = (ex.STRICT, ex.PAIRED)
-COLUMNS: Final[Columns] = {
+COLUMNS: Final[pages.Columns] = {
     ex.RESPONSE: ("response [s]", 1.0),
     ex.SLOWDOWN_CPU: ("slowdown, CPU time", 1.0),
     ex.SLOWDOWN_DISPATCHED: ("dispatched", 1.0),
@@ -56,7 +39,7 @@ COLUMNS: Final[Columns] = {
     ex.CPU_USED: ("CPU used %", 100.0),
     "moves": ("moves a quantum", 1.0),
 }
-STATE: Final[Columns] = {
+STATE: Final[pages.Columns] = {
     "jobs_third_1": ("jobs, 1st third", 1.0),
     "jobs_third_2": ("2nd", 1.0),
     "jobs_third_3": ("3rd", 1.0),
@@ -111,25 +94,28 @@ def _later_shares(row: RunRow, base: RunRow) -> Iterator[tuple[str, float]]:
             yield later_column(name), statistics.fmean(later)
 
 
-def later() -> Section:
+def later() -> pages.Section:
     """Return the share of jobs that respond later than under strict gang scheduling with the same seed, by length of the job."""
     works = [ex.dynamic(program, load) for program in PROGRAMS for load in ("0.5", "0.8", "0.95")]
     works += [ex.dynamic(program, ex.PHASE_LOAD) for program in SHAPES]
     cells = [Where(work, name) for work in works for name in RIVALS[1:]]
     columns = [later_column(name) for name in (*CLASSES, MUCH)]
-    rows = [((where.workload, place(where)), [mean(column, where, 100.0) for column in columns]) for where in cells]
+    rows = [
+        ((where.workload, pages.place(where)), [pages.mean(column, where, 100.0) for column in columns])
+        for where in cells
+    ]
     text = (
         f"A job is later if its response is above {LATER[0]:g} x that under {ex.STRICT} + {LATER[1]:g} s. Part of it is"
         " reshuffling, which any change of a schedule causes."
     )
-    return table(("", ""), [*(f"{name} %" for name in CLASSES), f"all, above {MUCH} x + 1.5 s %"], rows, text)
+    return pages.table(("", ""), [*(f"{name} %" for name in CLASSES), f"all, above {MUCH} x + 1.5 s %"], rows, text)
 
 
 RIVALS: Final = (ex.STRICT, ex.BARE, ex.PAIRED, ex.NODE, ex.BLIND, ex.BATCH)
-SHARES: Final[Columns] = {
+SHARES: Final[pages.Columns] = {
     f"share_{kind}_{how}": (f"{kind}, {how}", 100.0) for kind in ex.KINDS for how in ("alone", "paired")
 }
-PHASES: Final[Columns] = {
+PHASES: Final[pages.Columns] = {
     ex.RESPONSE: ("response [s]", 1.0),
     "pair_share": ("quanta with a pair %", 100.0),
     "phase_pairs_low": ("where the row's job logs up to 40 % CPU", 100.0),
@@ -137,7 +123,7 @@ PHASES: Final[Columns] = {
     "phase_hungry_pairs": ("quanta with two hungry jobs %", 100.0),
     "phase_stuck": ("longest row of them", 1.0),
 }
-PREDICTION: Final[Columns] = {
+PREDICTION: Final[pages.Columns] = {
     "prediction_correlation": ("correlation", 1.0),
     "prediction_error": ("mean absolute error, points", 100.0),
     "prediction_new": ("new jobs, % of dots", 100.0),
@@ -160,57 +146,60 @@ def _head(figures: Figures, size: Size) -> list[str]:
 # ---------------------------------------------------------------- static mixes
 
 
-def rates(variant: str = BASE) -> Section:
+def rates(variant: str = BASE) -> pages.Section:
     """Return figure 7 as a table: rates, gains, and slots chosen as partner."""
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for io_jobs, policy in product(ex.MIXES, ex.MATCHINGS):
         work, kinds = ex.mix(io_jobs), kinds_of(io_jobs)
         where, base = Where(work, policy, variant), Where(work, ex.STRICT, variant)
-        cells: list[Cell] = [mean(ex.rate(kind), where) if kind in kinds else NOTHING for kind in ex.KINDS]
+        cells: list[pages.Cell] = [pages.mean(ex.rate(kind), where) if kind in kinds else NOTHING for kind in ex.KINDS]
         for kind in ex.KINDS:
             gained = _gain(kind, policy, work, variant) if kind in kinds else NOTHING
             cells.append("1" if policy == ex.STRICT else gained)
-        cells.append("1" if policy == ex.STRICT else aside(ratio("rate_total", where, base)))
-        rows.append(((work, policy), [*cells, *(mean(f"chosen_{slot}", where, 100.0) for slot in ex.SLOTS)]))
+        cells.append("1" if policy == ex.STRICT else pages.aside(pages.ratio("rate_total", where, base)))
+        rows.append(((work, policy), [*cells, *(pages.mean(f"chosen_{slot}", where, 100.0) for slot in ex.SLOTS)]))
     columns = ["compute, barriers/s", "I/O", "compute / gang", "I/O / gang", "all / gang"]
-    return table(("", ""), [*columns, *(f"slot {slot} chosen %" for slot in ex.SLOTS)], rows)
+    return pages.table(("", ""), [*columns, *(f"slot {slot} chosen %" for slot in ex.SLOTS)], rows)
 
 
-def _gain(kind: str, policy: str, work: str, variant: str) -> Cell:
+def _gain(kind: str, policy: str, work: str, variant: str) -> pages.Cell:
     return lambda figures: interval_text(gain(figures, kind, policy, work, variant))
 
 
-def paper_length() -> Section:
+def paper_length() -> pages.Section:
     """Return the mixes with the paper's number of barriers."""
     columns = {ex.rate(kind): (f"{kind}, barriers/s", 1.0) for kind in ex.KINDS}
     columns |= {f"chosen_{slot}": (f"slot {slot} chosen %", 100.0) for slot in ex.SLOTS}
     cells = [Where(ex.mix(n, iterations=ex.PAPER), policy) for n in ex.MIXES for policy in ex.MATCHINGS]
     text = "Up to the end of the first job; rates from the CPU time used in whole quanta. Counts are those of the whole run."
-    return means_table(columns | {"window_s": ("time [s]", 1.0)}, cells, text)
+    return pages.means_table(columns | {"window_s": ("time [s]", 1.0)}, cells, text)
 
 
-def sensitivity(works: Iterable[str]) -> Section:
+def sensitivity(works: Iterable[str]) -> pages.Section:
     """Return a figure of static mixes as a table."""
     columns = {ex.rate(kind): (f"{kind}, barriers/s", 1.0) for kind in ex.KINDS} | {"io_per_s": ("files/s", 1.0)}
-    return means_table(columns, [Where(work, policy) for work in works for policy in BOTH])
+    return pages.means_table(columns, [Where(work, policy) for work in works for policy in BOTH])
 
 
-def logged() -> Section:
+def logged() -> pages.Section:
     """Return what CPU shares are logged."""
     cells = [Where(ex.mix(n), policy) for n in ex.MIXES for policy in (ex.STRICT, ex.BEST)]
     cells += [Where(ex.mix(2), ex.BEST, name) for name in ex.OF_MIXES]
-    return means_table(SHARES, cells, "Percent of the time allowed, mean over quanta.")
+    return pages.means_table(SHARES, cells, "Percent of the time allowed, mean over quanta.")
 
 
-def fine_pairs() -> Section:
+def fine_pairs() -> pages.Section:
     """Return the progress of two 45 % jobs together over that alone, by grain and local scheduler."""
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for name, variant in product(ex.FINE_PAIRS, (BASE, *ex.LOCALS)):
         paired, alone = Where(name, ex.BEST, variant), Where(name, ex.STRICT, variant)
-        ratios: list[Cell] = [ratio(f"speed_{ex.COMPUTE}", paired, alone), aside(ratio("rate_total", paired, alone))]
-        shares = (mean("share_compute_alone", alone, 100.0), mean("share_compute_paired", paired, 100.0))
+        ratios: list[pages.Cell] = [
+            pages.ratio(f"speed_{ex.COMPUTE}", paired, alone),
+            pages.aside(pages.ratio("rate_total", paired, alone)),
+        ]
+        shares = (pages.mean("share_compute_alone", alone, 100.0), pages.mean("share_compute_paired", paired, 100.0))
         local = "wake-first, 200 ms" if variant == BASE else variant
-        rows.append(((name, local), [*ratios, *map(aside, shares)]))
+        rows.append(((name, local), [*ratios, *map(pages.aside, shares)]))
     titles = [
         "progress while it may run, paired / alone",
         "barriers/s, paired / gang",
@@ -218,7 +207,7 @@ def fine_pairs() -> Section:
         "logged paired %",
     ]
     text = "On 16 exact nodes; grain x 1 is an iteration of 1.67 ms, as the homogeneous jobs have."
-    return table(("", "local scheduler"), titles, rows, text)
+    return pages.table(("", "local scheduler"), titles, rows, text)
 
 
 # ---------------------------------------------------------------- dynamic
@@ -229,46 +218,48 @@ def ratios(
     policies: Sequence[str],
     variant: str | None = None,
     bases: Sequence[str] = (ex.STRICT, ex.BARE),
-) -> Section:
+) -> pages.Section:
     """Return mean responses under strict gang scheduling over those under others, a column for each load."""
     works = [ex.dynamic(program, load) for load in LOADS]
 
     def section(figures: Figures) -> list[str]:
-        rows: list[Row] = []
+        rows: list[pages.Row] = []
         for base, policy in product(bases, policies):
-            cells = [ratio(ex.RESPONSE, *(Where(work, name, variant) for name in (base, policy))) for work in works]
+            cells = [
+                pages.ratio(ex.RESPONSE, *(Where(work, name, variant) for name in (base, policy))) for work in works
+            ]
             found = [each.found(figures) for each in cells]
             seeds = "/".join(NOTHING if each is None else str(each.n) for each in found)
             rows += [((f"{base} / {policy}", seeds), cells)] if policy != base else []
-        return table(("", "seeds"), [f"load {load}" for load in LOADS], rows, counted=False)(figures)
+        return pages.table(("", "seeds"), [f"load {load}" for load in LOADS], rows, counted=False)(figures)
 
     return section
 
 
-def absolute(columns: Columns) -> Section:
+def absolute(columns: pages.Columns) -> pages.Section:
     """Return means of all dynamic workloads."""
     works = [ex.dynamic(program, load) for program in PROGRAMS for load in LOADS]
     works += [ex.dynamic(program, ex.PHASE_LOAD) for program in SHAPES]
-    return means_table(columns, [Where(work, name) for work in works for name in RIVALS])
+    return pages.means_table(columns, [Where(work, name) for work in works for name in RIVALS])
 
 
-def experiments() -> Section:
+def experiments() -> pages.Section:
     """Return what each experiment changes in the mean response of a policy, and the ratio of strict gang to it."""
-    parts: list[tuple[str, list[Row]]] = []
+    parts: list[tuple[str, list[pages.Row]]] = []
     for name, variant in {**ex.OF_LOADS, "printed": ex.OF_MIXES["printed"], **ex.OF_PHASES}.items():
-        rows: list[Row] = []
+        rows: list[pages.Row] = []
         for work, policy in product([item for item in variant.workloads if item[-1].isdigit()], variant.policies):
             where, base = Where(work, policy, name), Where(work, policy)
-            usual: Cell = NOTHING
-            against: Cell = NOTHING
+            usual: pages.Cell = NOTHING
+            against: pages.Cell = NOTHING
             if policy != ex.STRICT:
-                usual = aside(ratio(ex.RESPONSE, Where(work, ex.STRICT), base))
+                usual = pages.aside(pages.ratio(ex.RESPONSE, Where(work, ex.STRICT), base))
                 against = _against(where, name)
-            rows.append(((name, work, policy), [change(ex.RESPONSE, where, base), usual, against]))
+            rows.append(((name, work, policy), [pages.change(ex.RESPONSE, where, base), usual, against]))
         parts.append((f"- `{name}`: {variant.text}.", rows))
     titles = ["response, %", "gang / it, as it is", "gang / it, with the change"]
-    whole = table(("", "", ""), titles, [row for _, rows in parts for row in rows])
-    each = [(text, table(("", "", ""), titles, rows)) for text, rows in parts]
+    whole = pages.table(("", "", ""), titles, [row for _, rows in parts for row in rows])
+    each = [(text, pages.table(("", "", ""), titles, rows)) for text, rows in parts]
     text = "Change of the mean response by the experiment, same jobs; and mean response under `gang` over that under the policy."
 
     def section(figures: Figures) -> list[str]:
@@ -278,7 +269,7 @@ def experiments() -> Section:
     return section
 
 
-def _against(where: Where, name: str) -> Cell:
+def _against(where: Where, name: str) -> pages.Cell:
     """Return strict gang, with the change if it has run so, over a policy with it."""
 
     def text(figures: Figures) -> str:
@@ -289,15 +280,15 @@ def _against(where: Where, name: str) -> Cell:
     return text
 
 
-def phases() -> Section:
+def phases() -> pages.Section:
     """Return the runs of four copies of QCRD."""
     names = (BASE, *ex.LOCALS, *(name for name in ex.OF_PHASES if name.startswith("lost")))
     cells = [Where(ex.copies(run_s), policy, name) for run_s in ex.RUNS_S for policy in BOTH for name in names]
     texts = [f"- `{name}`: {ex.VARIANTS[name].text}." for name in names if name != BASE]
-    return means_table(PHASES, cells, ["Hungry jobs log more than 40 % CPU each.", "", *texts, ""])
+    return pages.means_table(PHASES, cells, ["Hungry jobs log more than 40 % CPU each.", "", *texts, ""])
 
 
-def exact() -> Section:
+def exact() -> pages.Section:
     """Return dynamic runs on exact nodes beside those on fluid ones."""
     work = ex.few_jobs(ex.PHASE_LOAD)
     cells = [Where(work, policy, name) for policy in BOTH for name in (BASE, ex.EXACT)]
@@ -308,7 +299,7 @@ def exact() -> Section:
         told = [text.format(name, interval_text(each)) for name, each in found.items() if each is not None]
         return [line for each in told for line in (each, "")]
 
-    return joined(means_table({key: COLUMNS[key] for key in (ex.RESPONSE, "speed")}, cells), changes)
+    return pages.joined(pages.means_table({key: COLUMNS[key] for key in (ex.RESPONSE, "speed")}, cells), changes)
 
 
 IN_SYSTEM: Final = Queue(
@@ -319,18 +310,18 @@ _POLICIES: Final = [
     for name, (preset, settings) in ex.POLICIES.items()
 ]
 PARTS: Final = {
-    **{title: claims_of(claims, title) for title in SECTIONS},
+    **{title: pages.claims_of(claims, title) for title in SECTIONS},
     # There is no queue where all jobs share the nodes.
     "Saturation": saturation(
         [Where(ex.dynamic(name, load), policy) for name in PROGRAMS for load in ex.LOADS for policy in BOTH], IN_SYSTEM
     ),
-    "Policies": words(("name", "preset", "settings"), _POLICIES),
+    "Policies": pages.words(("name", "preset", "settings"), _POLICIES),
     "Figure 7: static mixes": rates(),
-    "Local schedulers and accounting": sections(
+    "Local schedulers and accounting": pages.sections(
         {f"{each.text[0].upper()}{each.text[1:]} (`{name}`)": rates(name) for name, each in ex.OF_MIXES.items()}, 3
     ),
     "The paper's number of barriers": paper_length(),
-    "Figures 8 and 9: size and granularity": sections(
+    "Figures 8 and 9: size and granularity": pages.sections(
         {
             "Figure 8: size of the cluster": sensitivity(ex.mix(n, size) for size in ex.SIZES for n in ex.MIXES),
             "Figure 9: granularity": sensitivity(ex.mix(n, grain=grain) for grain in ex.GRAINS for n in ex.MIXES),
@@ -339,7 +330,7 @@ PARTS: Final = {
     ),
     "What is logged": logged(),
     "Two 45 % jobs by grain": fine_pairs(),
-    "Ratios of mean responses": sections(
+    "Ratios of mean responses": pages.sections(
         {
             f"{program.capitalize()} jobs{told}": part
             for program in PROGRAMS
@@ -357,7 +348,7 @@ PARTS: Final = {
     "Figures 11, 12 and 14: jobs in the system": absolute(STATE),
     "What it hangs on": experiments(),
     "Figure 13: four copies of QCRD": phases(),
-    "Figure 3: predictions": means_table(
+    "Figure 3: predictions": pages.means_table(
         PREDICTION,
         [Where(ex.dynamic(program, "0.8"), ex.PAIRED) for program in (*PROGRAMS, *SHAPES)],
         "Jobs that have been measured before; new ones are predicted to have 100 %.",
@@ -365,4 +356,4 @@ PARTS: Final = {
     "Fluid and exact nodes": exact(),
     "Who responds later than under strict gang scheduling": later(),
 }
-report = page(_head, PARTS)
+report = pages.page(_head, PARTS)

@@ -12,6 +12,7 @@ from functools import partial
 from math import isnan, log
 from typing import Any, Final
 
+from scripts.papers import rows as r
 from scripts.papers.claims import (
     ALMOST,
     Band,
@@ -23,24 +24,6 @@ from scripts.papers.claims import (
     quarter,
 )
 from scripts.papers.figures import Figures, Where, percent_text
-from scripts.papers.rows import (
-    Found,
-    Row,
-    Steps,
-    Table,
-    agreeing,
-    block,
-    cell,
-    change,
-    combined,
-    difference,
-    every,
-    near,
-    near_level,
-    near_ratio,
-    ratio,
-    row,
-)
 from scripts.papers.rua import experiment as ex
 from scripts.papers.rua import published as printed
 from scripts.papers.rua.published import KILLED, PENALISED, PENALISED_P95, SLOWDOWN, SLOWDOWN_P95, WAIT, WAIT_P95
@@ -74,7 +57,7 @@ FEWER: Final = Band.below(1.0)
 def like(figures: Figures, key: str, workload: str, policy: str) -> str:
     """Tell whether a figure over FF's is within a quarter of the published one."""
     theirs = printed.published_ratio(key, workload, policy)
-    rows = [row("", ratio(key, policy, "FF"), near_ratio(theirs), work=workload)] if theirs is not None else []
+    rows = [r.row("", r.ratio(key, policy, "FF"), r.near_ratio(theirs), work=workload)] if theirs is not None else []
     return "".join(claim.word for claim in claims(figures, rows)) or NOTHING
 
 
@@ -87,32 +70,32 @@ def _printed(one: str, other: str, key: str, usual: float | None = None) -> Any:
     return published
 
 
-def _row(text: str, figure: Any, band: Any = None, told: Any = "", **each: Any) -> Row:
+def _row(text: str, figure: Any, band: Any = None, told: Any = "", **each: Any) -> r.Row:
     """Return a row for each workload; these are taken last where the sweep does not say."""
-    return row(text, figure, band, told, **(each if "work" in each else {**each, "work": ex.WORKLOADS}))
+    return r.row(text, figure, band, told, **(each if "work" in each else {**each, "work": ex.WORKLOADS}))
 
 
-def _less(ids: str, one: str, other: str, told: str = "less", **each: Any) -> Row:
+def _less(ids: str, one: str, other: str, told: str = "less", **each: Any) -> r.Row:
     """Return the claim that one policy has less of a figure than another; ``LC`` of a variant is ``LC (none)``."""
     parts = [name.rstrip(")").partition(" (") for name in (one, other)]
-    cells = [cell(policy, variant=variant) if variant else cell(policy) for policy, _, variant in parts]
-    return _row(f"{ids}: {one} / {other} below 1, {{key}}", ratio("{key}", *cells), LESS, told, **each)
+    cells = [r.cell(policy, variant=variant) if variant else r.cell(policy) for policy, _, variant in parts]
+    return _row(f"{ids}: {one} / {other} below 1, {{key}}", r.ratio("{key}", *cells), LESS, told, **each)
 
 
-def _falls(ids: str, names: Sequence[str], key: str) -> Row:
+def _falls(ids: str, names: Sequence[str], key: str) -> r.Row:
     """Return the claim that a figure falls from each policy to the next."""
 
     def told(work: str, **_: Any) -> str:
         return ", ".join(number(printed.published(key, work, name)) for name in names)
 
-    steps = Steps("difference", key, names, back=True, join=", ")
+    steps = r.Steps("difference", key, names, back=True, join=", ")
     return _row(f"{ids}: {' > '.join(names)}, {NAMES[key]}", steps, Band.above(DIFFERENT), told)
 
 
-def _as_printed(ids: str, key: str, **each: Any) -> Row:
+def _as_printed(ids: str, key: str, **each: Any) -> r.Row:
     """Return the claim that ratios of LC and LCT to FF are those of a table, of all policies that have run."""
-    each_of = every(ratio(key, "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=LCS)
-    return _row(f"{ids}: ratios to FF within a quarter", each_of, near_ratio(_printed("{policy}", "FF", key)), **each)
+    each_of = r.every(r.ratio(key, "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=LCS)
+    return _row(f"{ids}: ratios to FF within a quarter", each_of, r.near_ratio(_printed("{policy}", "FF", key)), **each)
 
 
 # ---------------------------------------------------------------- arithmetic of some claims
@@ -133,7 +116,7 @@ def _most_improved(figures: Figures) -> Iterator[Claim]:
                 parts.append((found, Band.below()))
                 measured.append(f"{policy} {number(None if found is None else 1 + found.mean / 100)}")
         text = "C17: killed / FF's over penalised mean / FF's below 1 under LC and every LCT"
-        yield combined(text, work, "kills fall most", ", ".join(measured), parts)
+        yield r.combined(text, work, "kills fall most", ", ".join(measured), parts)
 
 
 def _balance(figures: Figures) -> Iterator[Claim]:
@@ -142,7 +125,7 @@ def _balance(figures: Figures) -> Iterator[Claim]:
     for log_name in ex.LOGS:
         best = [name for mix in ex.MIXES for name in _nearest(figures, f"{log_name} {mix}")]
         measured = ", ".join(f"{name} {best.count(name)}" for name in THRESHOLDS if name in best)
-        yield agreeing(text, log_name, "1.15", [name == "LCT=1.15" for name in best], measured)
+        yield r.agreeing(text, log_name, "1.15", [name == "LCT=1.15" for name in best], measured)
 
 
 def _nearest(figures: Figures, workload: str) -> Iterator[str]:
@@ -162,7 +145,7 @@ def _distance(values: Mapping[str, Mapping[str, Mapping[int, float]]], name: str
     return squares
 
 
-def _spread(figures: Figures, key: str, **_: Any) -> Found:
+def _spread(figures: Figures, key: str, **_: Any) -> r.Found:
     """Return by how many percent ratios to FF differ more from workload to workload under RUA than under LC."""
     spreads: dict[str, dict[int, float]] = {}
     for policy in ("RUA", "LC"):
@@ -207,7 +190,7 @@ def _text_in_print(workload: str) -> Claim:
 
 # fmt: off
 CLAIMS: Final = (
-    _row("C1: LCT=1 / FF 1/4 or less, killed", ratio(KILLED, "LCT=1", "FF"), Band.below(1 / TEXT_FACTOR), "4 or 6 times fewer"),
+    _row("C1: LCT=1 / FF 1/4 or less, killed", r.ratio(KILLED, "LCT=1", "FF"), Band.below(1 / TEXT_FACTOR), "4 or 6 times fewer"),
     _less("C2", "LC", "LCT=1", "better", key=(SLOWDOWN_P95, SLOWDOWN)),
     _falls("C3", THRESHOLDS, SLOWDOWN_P95),
     _steps_in_print(),
@@ -217,8 +200,8 @@ CLAIMS: Final = (
     _as_printed("C8: Table 4", WAIT),
     in_print("C8: wait: the mean of a table of waits is below its 95th percentile", "CTC", "mean 20,082, p95 10,286",
         "the mean is twice the percentile: more than 5 % of the jobs would have to wait far longer", holds=False),
-    _row("{id}: LC against FF, {key}", change("{key}", "LC", "FF"),
-        near(lambda work, key, **_: 100 * ((printed.published_ratio(key, work, "LC") or 1.0) - 1)), key=(SLOWDOWN_P95, WAIT_P95),
+    _row("{id}: LC against FF, {key}", r.change("{key}", "LC", "FF"),
+        r.near(lambda work, key, **_: 100 * ((printed.published_ratio(key, work, "LC") or 1.0) - 1)), key=(SLOWDOWN_P95, WAIT_P95),
         id=lambda key, **_: "C9" if key == SLOWDOWN_P95 else "C11"),
     _less("C10", "LC", "LCT=1", "better", key=(WAIT_P95, WAIT)),
     _falls("C12", ("FF", "LC", "LCT=1"), PENALISED_P95),
@@ -227,49 +210,52 @@ CLAIMS: Final = (
     _falls("C12", ("FF", "LC", "LCT=1"), PENALISED),
     _as_printed("C12: Table 6", PENALISED),
     _falls("C13", THRESHOLDS[::-1], PENALISED),
-    _row("C14: LC / LCT=1.5, penalised p95", ratio(PENALISED_P95, "LC", "LCT=1.5"),
-        near_ratio(_printed("LC", "LCT=1.5", PENALISED_P95, 1.0))),
+    _row("C14: LC / LCT=1.5, penalised p95", r.ratio(PENALISED_P95, "LC", "LCT=1.5"),
+        r.near_ratio(_printed("LC", "LCT=1.5", PENALISED_P95, 1.0))),
     _row("C15: LC and LCT with every threshold / FF below 1, {key}",
-        every(ratio("{key}", "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=LCS), LESS, "all less",
+        r.every(r.ratio("{key}", "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=LCS), LESS, "all less",
         key=(PENALISED_P95, PENALISED), work=ex.WORKLOADS),
-    _row("C16: LCT=1 / FF, penalised p95", ratio(PENALISED_P95, "LCT=1", "FF"),
-        near_ratio(_printed("LCT=1", "FF", PENALISED_P95, 1.0))),
+    _row("C16: LCT=1 / FF, penalised p95", r.ratio(PENALISED_P95, "LCT=1", "FF"),
+        r.near_ratio(_printed("LCT=1", "FF", PENALISED_P95, 1.0))),
     _most_improved,
-    _row("C18: LCT=1 / FF, killed", ratio(KILLED, "LCT=1", "FF"), near_ratio(70 / 428), "70 of 428", work="CTC HIGH"),
+    _row("C18: LCT=1 / FF, killed", r.ratio(KILLED, "LCT=1", "FF"), r.near_ratio(70 / 428), "70 of 428", work="CTC HIGH"),
     _row("C19: LCT above 1 / FF half or less, killed",
-        every(ratio(KILLED, "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=ex.LCT[1:]), Band.below(0.5), "halved"),
-    _row("C20: FF / LC, killed", ratio(KILLED, "FF", "LC"), near_ratio(TEXT_FACTOR), "4 x", work=ex.HARD),
+        r.every(r.ratio(KILLED, "{policy}", "FF"), "{policy} ", join=", ", run="{policy}", policy=ex.LCT[1:]), Band.below(0.5),
+        "halved"),
+    _row("C20: FF / LC, killed", r.ratio(KILLED, "FF", "LC"), r.near_ratio(TEXT_FACTOR), "4 x", work=ex.HARD),
     *map(_factor_in_print, ex.LOGS),
-    block(
+    r.block(
         _as_printed("C21: Table 7", KILLED,
             work=lambda workload: [workload] if printed.published(KILLED, workload, "FF") is not None else []),
         _falls("C21", THRESHOLDS[::-1], KILLED)._replace(each={"work": lambda workload: [workload]}),
         workload=ex.WORKLOADS),
-    _row("C22: LC / {other} as published", every(ratio("{key}", "LC", "{other}"), "{key} ", join=", ", key=OF_THREE),
-        near_ratio(lambda work, key, other: printed.published_ratio(key, work, "LC", other)), work=ex.WORKLOADS,
+    _row("C22: LC / {other} as published", r.every(r.ratio("{key}", "LC", "{other}"), "{key} ", join=", ", key=OF_THREE),
+        r.near_ratio(lambda work, key, other: printed.published_ratio(key, work, "LC", other)), work=ex.WORKLOADS,
         other=("LCT=1.25", "LCT=1.5")),
     _row("C23: LCT=1.5 / LCT=1: slowdown below 1, kills and penalised time above",
-        every(ratio("{key}", "LCT=1.5", "LCT=1"), "{key} ", join=", ", key=OF_THREE),
+        r.every(r.ratio("{key}", "LCT=1.5", "LCT=1"), "{key} ", join=", ", key=OF_THREE),
         lambda key, **_: FEWER if key == SLOWDOWN_P95 else MORE, "better, more, more"),
     _balance,
-    _row("C25: RUA against FF within 5 %, {key}", change("{key}", "RUA", "FF"), Band(-CLOSE, CLOSE), "below 5 %",
+    _row("C25: RUA against FF within 5 %, {key}", r.change("{key}", "RUA", "FF"), Band(-CLOSE, CLOSE), "below 5 %",
         key=(SLOWDOWN_P95, ALL_SLOWDOWN_P95), work=ex.WORKLOADS),
     in_print("C25: RUA against FF within 5 %, its own example", "BLUE HIGH", "100 and around 110", "10 %", holds=CLOSE >= 10),
-    _row("C26: jobs that finish under RUA and not under FF", difference(KILLED, "FF", "RUA"), near_level(400), "400", work="BLUE HIGH"),
+    _row("C26: jobs that finish under RUA and not under FF", r.difference(KILLED, "FF", "RUA"), r.near_level(400), "400",
+        work="BLUE HIGH"),
     _less("C27", "RUA", "LC", "better", key=SLOWDOWN_P95),
-    _row("C28: wait p95, RUA / FF from 0.75 to 1.31", ratio(WAIT_P95, "RUA", "FF"), Band(0.75, 1.31), "about 4,000 and 5,000",
+    _row("C28: wait p95, RUA / FF from 0.75 to 1.31", r.ratio(WAIT_P95, "RUA", "FF"), Band(0.75, 1.31), "about 4,000 and 5,000",
         work="CTC HIGH"),
-    _row("C28: wait p95, RUA / LC from 0.5 to 0.75", ratio(WAIT_P95, "RUA", "LC"), Band(0.5, 0.75), "about .57 to .71",
+    _row("C28: wait p95, RUA / LC from 0.5 to 0.75", r.ratio(WAIT_P95, "RUA", "LC"), Band(0.5, 0.75), "about .57 to .71",
         work="CTC HIGH"),
     in_print("C28: wait p95, FF and LC of the text are those of its Table 3", "CTC HIGH", "about 5,000 and 7,000 s",
         "10,286 and 12,588 s", holds=False),
     _row("C29: spread of log(RUA / FF) over HIGH and MED below that of LC by %, {key}", _spread, Band.below(), "more stable",
         at="both logs", shown=percent_text, work="both", key=(SLOWDOWN_P95, WAIT_P95)),
-    _row("C30: FF / RUA, {percents} as {factor:g} x", ratio(KILLED, "FF", "RUA"), near_ratio(lambda factor, **_: factor), "{percents}",
+    _row("C30: FF / RUA, {percents} as {factor:g} x", r.ratio(KILLED, "FF", "RUA"), r.near_ratio(lambda factor, **_: factor),
+        "{percents}",
         work=FACTORS, factor=lambda work: FACTORS[work], percents=lambda work, **_: f"{100 * FACTORS[work][0]:.0f} %"),
-    _row("C30: FF / RUA, above 1", ratio(KILLED, "FF", "RUA"), MORE, "fewer"),
-    block(
-        _row("C31: RUA against FF, {key}", change("{key}", "RUA", "FF"), near(-50.0), work="BLUE MED"),
+    _row("C30: FF / RUA, above 1", r.ratio(KILLED, "FF", "RUA"), MORE, "fewer"),
+    r.block(
+        _row("C31: RUA against FF, {key}", r.change("{key}", "RUA", "FF"), r.near(-50.0), work="BLUE MED"),
         _less("C31", "RUA", "FF", "improved"),
         key=(PENALISED_P95, PENALISED)),
     _less("C32", "RUA", "LC", "substantially less", key=(KILLED, PENALISED, PENALISED_P95)),
@@ -277,7 +263,7 @@ CLAIMS: Final = (
     in_print("C33: RUA below LC, killed, as LC is like LCT=1.25 and 1.5 (C22)", "CTC HIGH", "substantially less",
         "428 / 3 = 143, and 87 to 97", holds=False),
     _row("C34: RUA / FF: slowdown p95 within 10 %, fewer kills and less penalised time",
-        every(ratio("{key}", "RUA", "FF"), join=", ", key=OF_THREE),
+        r.every(r.ratio("{key}", "RUA", "FF"), join=", ", key=OF_THREE),
         lambda key, **_: Band(1 - 2 * ALMOST / 100, 1 + 2 * ALMOST / 100) if key == SLOWDOWN_P95 else FEWER, "close, less, less"),
 )
 # fmt: on
@@ -297,7 +283,7 @@ def _built(text: str, how: str = NOTHING, where: str = "", told: str = "in the t
 # fmt: off
 READINGS: Final = (
     _pairs("X1", "RUA", "LC (none)"),
-    _row("X1: FF / LC (none), killed", ratio(KILLED, "FF", cell("LC", variant="none")), near_ratio(_to_lc), work=ex.HARD),
+    _row("X1: FF / LC (none), killed", r.ratio(KILLED, "FF", r.cell("LC", variant="none")), r.near_ratio(_to_lc), work=ex.HARD),
     _pairs("X2", "RUA (threshold)", "LC"),
     _pairs("X2, X1", "RUA (threshold)", "LC (none)"),
     _pairs("X3", "RUA (from 1.0)", "LC"),
@@ -306,10 +292,10 @@ READINGS: Final = (
     _built("X5: a limit that is extended again for later neighbours kills no job within its estimate",
         "a job that needs its estimate ends at its limit; `limit_factors = [1.34]` comes to the same, as no factor is above 4/3",
         "both logs", NOTHING),
-    _row("X6: RUA / LC below 1, killed a week p95", ratio(WEEK_P95, "RUA", "LC"), LESS, "less"),
-    _row("X6: FF / LC, killed a week p95", ratio(WEEK_P95, "FF", "LC"), near_ratio(_to_lc), work=ex.HARD),
+    _row("X6: RUA / LC below 1, killed a week p95", r.ratio(WEEK_P95, "RUA", "LC"), LESS, "less"),
+    _row("X6: FF / LC, killed a week p95", r.ratio(WEEK_P95, "FF", "LC"), r.near_ratio(_to_lc), work=ex.HARD),
     _pairs("X7", "RUA (threshold)", "LC (control)"),
-    block(
+    r.block(
         _less("X7", "LC (control)", "LC", "longer limits", key=KILLED)._replace(each={"key": [KILLED]}),
         _less("X7", "LC (at least 1.15)", "LC", "longer limits", key=KILLED)._replace(each={"key": [KILLED]}),
         work=ex.WORKLOADS),
@@ -355,7 +341,7 @@ def of_demand(figures: Figures, demand: str | None) -> list[Claim]:
     """Return the claims that hang on what a high process demands, with the control: of the cells that have run; None: of the base."""
     told = "2,000" if demand is None else f"{int(demand):,}"
     found = []
-    rows = [each for each in CLAIMS if isinstance(each, Row) and each.text.startswith(BY_DEMAND)] if demand else []
+    rows = [each for each in CLAIMS if isinstance(each, r.Row) and each.text.startswith(BY_DEMAND)] if demand else []
     for each in (*rows, *CONTROL):
         works = [work for work in each.each["work"] if figures.seeds(Where(work, "RUA", demand))]
         sweep = {**each.each, "work": works, "variant": [demand]}
@@ -365,4 +351,4 @@ def of_demand(figures: Figures, demand: str | None) -> list[Claim]:
 
 def claims(figures: Figures, rows: Sequence[Any] = CLAIMS) -> list[Claim]:
     """Return the claims, each with what was measured."""
-    return Table(figures, NAMES).claims(rows)
+    return r.Table(figures, NAMES).claims(rows)

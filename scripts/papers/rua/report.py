@@ -6,28 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from scripts.papers import pages
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where
 from scripts.papers.harm import harm
-from scripts.papers.pages import (
-    Cell,
-    Columns,
-    Headed,
-    Row,
-    Section,
-    claims_of,
-    heads,
-    joined,
-    lines,
-    mean,
-    means,
-    or_else,
-    page,
-    ratio,
-    sections,
-    table,
-    texts_of,
-)
 from scripts.papers.rua import experiment as ex
 from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, BOTH, NAMES, READINGS, RULES, claims, like, of_demand
 from scripts.papers.rua.experiment import LCT, MAIN, POLICIES, WORKLOADS
@@ -58,7 +40,7 @@ TITLES: Final = {
     WAIT_P95: "Wait [s], 95th percentile (Table 3)",
     WAIT: "Wait [s], mean (Table 4)",
 }
-SHOWN: Final[Columns] = {
+SHOWN: Final[pages.Columns] = {
     KILLED: ("killed", 1.0),
     "killed_within": ("not beyond the estimate", 1.0),
     PENALISED: ("penalised, mean", 1.0),
@@ -111,89 +93,93 @@ def _demands(figures: Figures) -> list[str]:
     ]
 
 
-def combinations(key: str) -> Section:
+def combinations(key: str) -> pages.Section:
     """Return RUA against LC under all readings."""
     rows = [
-        ((of_rua, of_lc), [ratio(key, Where(work, "RUA", rua), Where(work, "LC", lc)) for work in WORKLOADS])
+        ((of_rua, of_lc), [pages.ratio(key, Where(work, "RUA", rua), Where(work, "LC", lc)) for work in WORKLOADS])
         for rua, of_rua in OF_RUA.items()
         for lc, of_lc in OF_LC.items()
     ]
-    return table(("limits of RUA", "limits of LC"), WORKLOADS, rows, counted=False)
+    return pages.table(("limits of RUA", "limits of LC"), WORKLOADS, rows, counted=False)
 
 
-def figure_table(key: str) -> Section:
+def figure_table(key: str) -> pages.Section:
     """Return published beside measured for one figure, with ratios to FF."""
-    return table(("", ""), POLICIES, [row for work in WORKLOADS for row in _of_workload(key, work)], counted=False)
+    return pages.table(
+        ("", ""), POLICIES, [row for work in WORKLOADS for row in _of_workload(key, work)], counted=False
+    )
 
 
-def _of_workload(key: str, work: str) -> Iterator[Row | Headed]:
+def _of_workload(key: str, work: str) -> Iterator[pages.Row | pages.Headed]:
     base, *others = POLICIES
-    measured: Row = ((work, "measured"), [mean(key, Where(work, name)) for name in POLICIES])
-    ratios = [ratio(key, Where(work, name), Where(work, base)) for name in others]
-    over: Row = (("", "measured / FF"), ["1", *ratios])
+    measured: pages.Row = ((work, "measured"), [pages.mean(key, Where(work, name)) for name in POLICIES])
+    ratios = [pages.ratio(key, Where(work, name), Where(work, base)) for name in others]
+    over: pages.Row = (("", "measured / FF"), ["1", *ratios])
     if work not in PUBLISHED.get(key, {}):
         yield from (measured, over)
         return
     told = [number(published(key, work, name)) for name in POLICIES]
     theirs = [number(published_ratio(key, work, name)) for name in POLICIES]
     verdicts = [partial(like, key=key, workload=work, policy=name) for name in others]
-    yield Headed([((work, "published"), told)], [measured])
-    yield Headed([(("", "published / FF"), theirs)], [over])
-    judged: list[Cell] = [NOTHING, *verdicts]
+    yield pages.Headed([((work, "published"), told)], [measured])
+    yield pages.Headed([(("", "published / FF"), theirs)], [over])
+    judged: list[pages.Cell] = [NOTHING, *verdicts]
     yield ("", "within a quarter"), judged
 
 
-def _beyond() -> Section:
+def _beyond() -> pages.Section:
     """Return the kills of jobs that had run to or past their estimate in the log, and the others."""
-    rows: list[Row] = []
+    rows: list[pages.Row] = []
     for where in [Where(work, policy) for work in WORKLOADS for policy in MAIN]:
-        kills = [mean(key, where) for key in (KILLED, "killed_beyond", "killed_within")]
-        over = ratio("killed_within", where, where._replace(policy="FF"))
+        kills = [pages.mean(key, where) for key in (KILLED, "killed_beyond", "killed_within")]
+        over = pages.ratio("killed_within", where, where._replace(policy="FF"))
         rows.append(((where.workload, where.policy), [*kills, over]))
     text = "A job that ran to or past its estimate in the log (its run time is cut to the estimate here) is killed by any delay."
-    return table(("", ""), ["killed", "of these beyond the estimate", "the others", "the others / FF's"], rows, text)
+    return pages.table(
+        ("", ""), ["killed", "of these beyond the estimate", "the others", "the others / FF's"], rows, text
+    )
 
 
-def _experiments() -> Section:
+def _experiments() -> pages.Section:
     """Return the experiments, beside the base runs."""
     variants = {**{name: variant for name, (variant, _) in ex.DEMANDS.items()}, **ex.VARIANTS}
 
-    def row(work: str, policy: str, name: str | None) -> Row:
-        return (name or BASE, work, policy), means(SHOWN, Where(work, policy, name))
+    def row(work: str, policy: str, name: str | None) -> pages.Row:
+        return (name or BASE, work, policy), pages.means(SHOWN, Where(work, policy, name))
 
     groups = [
-        Headed(
+        pages.Headed(
             [row(work, policy, None) for policy in MAIN],
             [row(work, policy, name) for name, variant in variants.items() for policy in variant.policies],
         )
         for work in WORKLOADS
     ]
-    texts = texts_of({name: variant.text for name, variant in variants.items()})
-    return table(("", "", ""), heads(SHOWN), groups, [*texts, ""])
+    texts = pages.texts_of({name: variant.text for name, variant in variants.items()})
+    return pages.table(("", "", ""), pages.heads(SHOWN), groups, [*texts, ""])
 
 
 PARTS: Final = {
-    "The paper's claims": joined(
-        claims_of(
+    "The paper's claims": pages.joined(
+        pages.claims_of(
             claims,
             text=f"{VERDICTS} The numbers of the paper are those of its tables, or of its text on figures 8 and 9 (RUA).",
         ),
-        sections({"Parameters and rules": claims_of(claims, RULES)}, 3),
+        pages.sections({"Parameters and rules": pages.claims_of(claims, RULES)}, 3),
     ),
-    "Readings": joined(
-        lines(
+    "Readings": pages.joined(
+        pages.lines(
             "What a limit is extended by, and for whom. The base runs extend by the factor found, under LC and RUA.",
             "",
-            *texts_of({name: variant.text for name, variant in ex.READINGS.items()}),
+            *pages.texts_of({name: variant.text for name, variant in ex.READINGS.items()}),
             "",
         ),
-        claims_of(claims, READINGS),
-        sections({f"{NAMES[key].capitalize()}: RUA / LC": combinations(key) for key in BOTH}, 3),
+        pages.claims_of(claims, READINGS),
+        pages.sections({f"{NAMES[key].capitalize()}: RUA / LC": combinations(key) for key in BOTH}, 3),
     ),
     "Demand": _demands,
     "Saturation": saturation([Where(work, policy) for work in WORKLOADS for policy in MAIN]),
     "Kills that sharing does not cause": _beyond(),
-    "Who is worse off": or_else(
+    "Who is worse off": pages.or_else(
         harm(
             "FF",
             [Where(work, policy) for work in WORKLOADS for policy in MAIN[1:]],
@@ -202,12 +188,12 @@ PARTS: Final = {
         "Not run yet.",
     ),
     "Experiments": _experiments(),
-    "Tables": joined(
-        lines(
+    "Tables": pages.joined(
+        pages.lines(
             "*Within a quarter*: whether a figure over FF's is within a quarter of the published one, at every value of the interval.",
             "",
         ),
-        sections({title: figure_table(key) for key, title in TITLES.items()}, 3),
+        pages.sections({title: figure_table(key) for key, title in TITLES.items()}, 3),
     ),
 }
-report = page(_head, PARTS, WindowFigures)
+report = pages.page(_head, PARTS, WindowFigures)
