@@ -28,113 +28,17 @@ from scripts.proofs.pair_under_fire import MANAGER, PLUGIN, Fired, FireError, Ki
 
 from cosched_plugin.protocol.messages import END_STATES
 
-# The machine for each policy, and jobs for it.
-RUA_4WAY: Final = """
-[cluster]
-nodes = 32
-preset = "rua-4way"
-
-[workload]
-lublin = {jobs}
-mix = "med"
-limits = "estimate"
-estimates = "f-model"
-"""
-# Jobs in slots: 1,000 of them are about 18,000 quanta.
-TIME_SHARED: Final = """
-[cluster]
-nodes = 16
-
-[workload]
-lublin = {jobs}
-run_factor = {run_factor}
-load = 0.9
-limits = "estimate"
-estimates = "f-model"
-
-[time_sharing]
-windows = "{rates}" # so that a manager that starts again knows them
-"""
-SCENARIOS: Final[dict[str, str]] = {
-    "easy": RUA_4WAY,
-    "rua": RUA_4WAY,
-    "lomarc-r": """
-[cluster]
-nodes = 64
-preset = "lomarc-ht"
-
-[truth]
-contention = "lomarc"
-remainder = true
-
-[belief]
-remainder = false
-usage_noise = 0.3
-
-[monitoring]
-after_s = 200
-above = 1.2
-
-[workload]
-lublin = {jobs}
-aarr = 8.83
-characteristics = "M1"
-limits = "estimate"
-estimates = "f-model"
-""",
-    "glts": """
-[cluster]
-nodes = 32
-preset = "g-lomarc-2x2"
-
-[truth]
-contention = "statistical"
-
-[preemption]
-resume_s = 60
-
-[workload]
-lublin = {jobs}
-aarr = 9.83
-self_slowdowns = "table4"
-grow = true
-""",
-    # GPUs of two types that two jobs share, with measured pairs, of which some are never together
-    "symbiosis": """
-[cluster]
-file = "{gpus}"
-
-[truth]
-contention = "pairs"
-pairs = "{pairs}"
-
-[workload]
-lublin = {jobs}
-lublin_size = "nodes"
-applications = "{pairs}"
-limits = "estimate"
-estimates = "f-model"
-""",
+MACHINES: Final = Path(__file__).with_name("machines")  # scenarios and their files
+TIME_SHARED: Final = "time-shared"
+SCENARIOS: Final = {  # the machine for each policy, and jobs for it
+    "easy": "rua-4way",
+    "rua": "rua-4way",
+    "lomarc-r": "lomarc-ht",
+    "glts": "g-lomarc-2x2",
+    "symbiosis": "shared-gpus",
     "gang": TIME_SHARED,
     "paired-gang": TIME_SHARED,
 }
-GPUS: Final = "".join(
-    [f'[[nodes]]\nname = "{kind}"\ncount = 32\npreset = "1x1x2"\nsame_nodes = true\n' for kind in ("v100", "k80")]
-)
-PAIRS: Final = """type,row,column,ratio
-v100,A,A,1.2\nv100,A,B,1.1\nv100,B,A,1.05\nv100,B,B,1.4
-k80,A,A,never\nk80,A,B,1.3\nk80,B,A,1.1\nk80,B,B,1.9
-"""
-# Nodes fail and return; jobs that were on one run again.
-SHARED: Final = """
-seed = {seed}
-requeue = true
-
-[faults.nodes]
-mean_up_s = {up_s}
-mean_down_s = {down_s}
-share = 0.5
-"""
 LONG_UP, SHORT_UP = (
     (2_000_000, 7_200),
     (40_000, 300),
@@ -190,7 +94,7 @@ def prove(
     ``run_factor`` shortens jobs that share time; ``own``: a scenario of ``jobs`` jobs instead of the policy's.
     """
     scenario = folder / "scenario.toml"
-    up_s, down_s = SHORT_UP if SCENARIOS.get(policy) is TIME_SHARED else LONG_UP
+    up_s, down_s = SHORT_UP if SCENARIOS.get(policy) == TIME_SHARED else LONG_UP
     values = {
         "jobs": jobs,
         "seed": seed,
@@ -198,12 +102,11 @@ def prove(
         "down_s": down_s,
         "run_factor": run_factor,
         "rates": folder / "rates",
-        "gpus": folder / "gpus.toml",
-        "pairs": folder / "pairs.csv",
+        "gpus": MACHINES / "gpus.toml",
+        "pairs": MACHINES / "pairs.csv",
     }
-    (folder / "gpus.toml").write_text(GPUS)
-    (folder / "pairs.csv").write_text(PAIRS)
-    scenario.write_text(own or (SHARED + SCENARIOS[policy]).format(**values))
+    parts = ("faults.toml", f"{SCENARIOS.get(policy)}.toml")
+    scenario.write_text(own or "\n".join((MACHINES / part).read_text() for part in parts).format(**values))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")
     pause_s = max(PAUSE_S, A_KILL_S * (plugin_kills + manager_kills) / len(times_us))

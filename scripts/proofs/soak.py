@@ -36,31 +36,7 @@ MINUTE_US = 60_000_000
 SUBMISSIONS_PER_HOUR = 60
 MOST_HELD = 20
 FLAT = 1.05
-PLAN = """
-seed = {seed}
-[nodes]
-mean_up_s = 43200.0
-mean_down_s = 1800.0
-[slow]
-mean_normal_s = 28800.0
-mean_slow_s = 3600.0
-slowdown = 1.5
-[messages]
-drop = 0.002
-duplicate = 0.005
-delay = 0.02
-delay_s = 0.05
-reorder = 0.005
-[[clock]]
-at_s = 18000.0
-jump_s = 120.0
-[[clock]]
-at_s = 39600.0
-jump_s = -300.0
-[[disk]]
-at_s = 28800.0
-for_s = 300.0
-"""
+PLAN = Path(__file__).with_suffix(".toml")
 
 
 def main() -> int:
@@ -101,7 +77,7 @@ class Soak:
         self.held: list[int] = []
         self.resident: dict[str, list[tuple[float, float]]] = {MANAGER: [], SCHEDULER: []}
         plan = folder / "plan.toml"
-        plan.write_text(PLAN.format(seed=options.seed), encoding="utf-8")
+        plan.write_text(PLAN.read_text(encoding="utf-8").format(seed=options.seed), encoding="utf-8")
         self.programs = Programs(folder, environment())
         machine = ("--nodes", str(NODES), "--node", "lomarc-ht", "--contention", "lomarc")
         clock = ("--clock", "scaled", "--speed", f"{options.speed:g}", "--until", f"{options.hours * 3600:g}")

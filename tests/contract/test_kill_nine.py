@@ -100,7 +100,7 @@ def test_kills_change_nothing_at_a_site_that_forbids_starts(policy: str, seed: i
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted(SCENARIOS))
 def test_fifty_plugin_kills_and_twenty_manager_kills_change_nothing(policy: str, tmp_path: Path) -> None:
-    jobs = 150 if SCENARIOS[policy] is TIME_SHARED else 1000  # a batch for each quantum
+    jobs = 150 if SCENARIOS[policy] == TIME_SHARED else 1000  # a batch for each quantum
     outcome = prove(policy, tmp_path, jobs=jobs, plugin_kills=50, manager_kills=20, seed=1)
     assert_proven(outcome, 49, 18)
     assert len(outcome.fired.places) >= 4  # both programs, while they work and while they start
