@@ -9,7 +9,7 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.pictures import MARK, Axes, grid, legend, say
 from scripts.papers.rua.claims import THRESHOLDS
 from scripts.papers.rua.experiment import HARD, LOGS, MIXES, WORKLOADS
-from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
+from scripts.papers.rua.published import KILLED, PENALISED, SLOWDOWN_P95, published
 from scripts.papers.rua.windows import WindowFigures
 
 SHOWN: Final = ("FF", "LC", "LCT=1", "RUA")
@@ -46,16 +46,15 @@ def _panel(axis: Axes, found: Figures, key: str, log: str) -> None:
         base = means[SHOWN.index("FF")]
         places = [place + (offset - 1) * 0.27 for place in range(len(SHOWN))]
         axis.bar(places, [(mean or 0) / base if base else 0 for mean in means], 0.25, label=mix, color=colour)
-        _marks(axis, places, PUBLISHED[key].get(workload, ()), "published" if not offset else None)
+        _marks(axis, places, [published(key, workload, name) for name in SHOWN], "published" if not offset else None)
     axis.set_xticks(range(len(SHOWN)), SHOWN)
     say(axis, y=f"{FIGURES[key]}, relative to FF", title=log, level=1)
 
 
-def _marks(axis: Axes, places: Sequence[float], published: Sequence[float | None], label: str | None) -> None:
+def _marks(axis: Axes, places: Sequence[float], values: Sequence[float | None], label: str | None) -> None:
     """Mark published values relative to the first one, which is that of FF; nothing where that one is not known."""
-    if published and published[0]:
-        # RUA comes last and has no published value.
-        marks = [(place, value / published[0]) for place, value in zip(places, published[:3], strict=False) if value]
+    if values[0]:
+        marks = [(place, value / values[0]) for place, value in zip(places, values, strict=True) if value]
         axis.plot(*zip(*marks, strict=True), "D", color=MARK, markersize=4, label=label)
 
 

@@ -115,7 +115,7 @@ def _of_workload(key: str, work: str) -> Iterator[pages.Row | pages.Headed]:
     measured: pages.Row = ((work, "measured"), [pages.mean(key, Where(work, name)) for name in POLICIES])
     ratios = [pages.ratio(key, Where(work, name), Where(work, base)) for name in others]
     over: pages.Row = (("", "measured / FF"), ["1", *ratios])
-    if work not in PUBLISHED.get(key, {}):
+    if (key, work) not in PUBLISHED:
         yield from (measured, over)
         return
     told = [number(published(key, work, name)) for name in POLICIES]
