@@ -18,19 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.accounting import file
 from cosched_emulator.accounting.archive import Archive, remove
 from cosched_emulator.accounting.chain import BASE, Base, Mark, Reached, base_of, first_link, next_link
 from cosched_emulator.accounting.database_schema import ASKED_COLUMN, CHAINED, VERSION, asked_of, job_columns
 from cosched_emulator.accounting.fact_rows import faults_like, write_change
-from cosched_emulator.accounting.file import (
-    MADE_BY,
-    DamageError,
-    Database,
-    bring_up_to_date,
-    create_database,
-    database_in_memory,
-    open_database,
-)
 from cosched_emulator.accounting.rebuild import compare_tables, drop_present, past_digest, tables_beside
 from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.record import Change, FaultHappened, JobEntered, JobFinished
@@ -69,14 +61,14 @@ class Step(NamedTuple):
 class Accounting:
     """A manager's accounts. Not thread-safe."""
 
-    def __init__(self, database: Database, path: str | None, *, begin: Reached | None = None) -> None:
+    def __init__(self, database: file.Database, path: str | None, *, begin: Reached | None = None) -> None:
         """`create` and `open` call this; ``path`` None: in memory, without a journal. ``begin``: where a replay begins."""
         self.path = path
         self.trouble = ""  # why the last `flush` failed; empty: it succeeded
         self._database = database
         self._connection = database.connection
         meta = dict(self._connection.execute("SELECT key, value FROM meta ORDER BY key"))
-        self._comparable = meta.pop(MADE_BY, "") in {str(version) for version in range(CHAINED, VERSION + 1)}
+        self._comparable = meta.pop(file.MADE_BY, "") in {str(version) for version in range(CHAINED, VERSION + 1)}
         self._base = base_of(meta)
         self.meta: Mapping[str, str] = meta
         # The journal's last step, and how many of its changes are on disk; faults do not count.
@@ -102,7 +94,7 @@ class Accounting:
     @classmethod
     def create(cls, path: str | None, meta: Mapping[str, str]) -> Accounting:
         """Return new accounts with ``meta`` in them, in a new file that only its owner may read; InputError if it exists."""
-        database = database_in_memory(meta) if path is None else create_database(path, meta)
+        database = file.database_in_memory(meta) if path is None else file.create_database(path, meta)
         return cls(database, path)
 
     @classmethod
@@ -113,7 +105,7 @@ class Accounting:
         stays as it is. The replay begins after the step that ``begin`` names, which is called with the path once no other process has
         the file, if the file has that step with all its changes; what lies before is then not looked at.
         """
-        database = open_database(path, begin)
+        database = file.open_database(path, begin)
         return cls(database, path, begin=database.begins)
 
     @property
@@ -132,7 +124,7 @@ class Accounting:
             return
         if self.unplayed:
             raise InvariantError(f"{self.unplayed} steps of the journal have not been replayed")
-        self._database = bring_up_to_date(self.path or "", self._database)
+        self._database = file.bring_up_to_date(self.path or "", self._database)
         self._connection = self._database.connection
         self._buffer[:0] = self._in_copy
         self._in_copy.clear()
@@ -233,7 +225,9 @@ class Accounting:
             for *row, written in list(self._select(query, (self.step, _CHUNK))):  # no name: one chunk at a time
                 link = next_link(link, tuple(row))
                 if link != written:
-                    raise DamageError(self.path or "", f"step {row[0]} of the journal as it was written", "another one")
+                    raise file.DamageError(
+                        self.path or "", f"step {row[0]} of the journal as it was written", "another one"
+                    )
                 self.step = row[0]
                 self._changes = 0
                 yield Step(*row[1:])
@@ -275,7 +269,7 @@ class Accounting:
             for change in changes:
                 write_change(connection, number, change)
             connection.execute("DELETE FROM meta")
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", {**kept, MADE_BY: str(VERSION)}.items())
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", {**kept, file.MADE_BY: str(VERSION)}.items())
             connection.execute("UPDATE progress SET step = ?, changes = ?", (number, len(changes)))
             connection.execute("COMMIT")
         except sqlite3.Error as error:

@@ -19,15 +19,8 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.offered import LINKS, POPULATIONS
 from cosched_emulator.results.figures.metrics import QUANTITIES, STATISTICS
 from cosched_emulator.results.figures.replay_figures import RECORD, replay_figures
+from cosched_emulator.results.files import run_folder
 from cosched_emulator.results.files.run_files import RunFiles
-from cosched_emulator.results.files.run_folder import (
-    check_run_folder,
-    in_run_folder,
-    new_run_folder,
-    part_name,
-    place_trace,
-    read_summary,
-)
 from cosched_emulator.results.shown import Shown
 from cosched_emulator.run.counted import rule_of
 from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, TraceRecord, TraceSink, coupling, record_answers
@@ -129,7 +122,7 @@ def _replay(policy: str, settings: Settings, scenario: Scenario) -> PolicyChoice
     """Return a policy that starts jobs as the log says; ``replay`` has the shape of the scenario's policy."""
     table = dict(REPLAYS[policy])
     if policy == REPLAY and scenario.policy:
-        table["shape"] = part_name(from_table(scenario.policy).settings, "shape")
+        table["shape"] = run_folder.part_name(from_table(scenario.policy).settings, "shape")
     return from_table(table, settings)._replace(name=policy)
 
 
@@ -212,8 +205,8 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
         yield TraceWay(None)
     elif isinstance(trace, str | os.PathLike):
         name = file_of("trace", trace) or ""
-        place = place_trace(name, out, force=force)
-        inside = place if out is not None and in_run_folder(name, out) else None
+        place = run_folder.place_trace(name, out, force=force)
+        inside = place if out is not None and run_folder.in_run_folder(name, out) else None
         yield TraceWay(place, inside, Path(name))
     elif isinstance(trace, list) or callable(trace):
         kept = trace if isinstance(trace, list) else None
@@ -416,7 +409,7 @@ class Run(Shown):
             _copy(self.folder, folder, force=force)
         else:
             settings = {"name": self.policy, **self.settings}
-            check_run_folder(folder, force=force)
+            run_folder.check_run_folder(folder, force=force)
             began = time.perf_counter() - self.total_s  # as if written at once
             store(self.finished, str(folder), policy=settings, link=self.link, force=force, began=began)
         return Path(folder)
@@ -424,8 +417,8 @@ class Run(Shown):
 
 def _copy(source: Path, target: str | Path, *, force: bool) -> None:
     """Copy a run folder, including its timing."""
-    read_summary(source)
-    with new_run_folder(target, force=force) as folder:
+    run_folder.read_summary(source)
+    with run_folder.new_run_folder(target, force=force) as folder:
         for file in source.iterdir():
             shutil.copyfile(file, folder / file.name)
 
@@ -491,7 +484,7 @@ def simulate(
     folder, accounts = file_of("out", out), file_of("db", db)
     if folder is not None:
         check_plain(choice.name, choice.settings)
-        check_run_folder(folder, force=force)
+        run_folder.check_run_folder(folder, force=force)
     if prepared is None:
         prepared = prepare_scenario(made)
     with trace_way(trace, folder, remote=kind == "zmq", force=force) as way:

@@ -6,20 +6,12 @@ from typing import Final
 
 import click
 
-from cosched_emulator.cli import asking
-from cosched_emulator.cli.user_tables import (
-    config_table,
-    long_node_table,
-    node_states,
-    node_table,
-    selected,
-    status_text,
-)
+from cosched_emulator.cli import asking, user_tables
 from cosched_emulator.users.idset import read_idset
 from cosched_emulator.users.told import rows_of
 from cosched_terminal.commands import Reader, argument, option
 
-_STATES: Final = Reader(node_states)
+_STATES: Final = Reader(user_tables.node_states)
 _IDSET: Final = Reader(lambda text: [*read_idset(text)])
 
 
@@ -42,10 +34,10 @@ def nodes(
     from cosched_emulator.users.requests import ListNodes
 
     result = asking.ask(caller, ListNodes())
-    rows = selected(rows_of(result), {"state": states, "partitions": partitions})
+    rows = user_tables.selected(rows_of(result), {"state": states, "partitions": partitions})
     if numbers is not None:
         rows = [row for row in rows if row["node"] in set(numbers)]
-    table = long_node_table if one_by_one else node_table
+    table = user_tables.long_node_table if one_by_one else user_tables.node_table
     asking.show(caller, {"now_s": result["now_s"], "nodes": rows}, lambda: table(rows))
 
 
@@ -95,7 +87,7 @@ def status(*, caller: asking.Caller) -> None:
     from cosched_emulator.users.requests import ShowStatus
 
     result = asking.ask(caller, ShowStatus())
-    asking.show(caller, result, lambda: status_text(result))
+    asking.show(caller, result, lambda: user_tables.status_text(result))
 
 
 @asking.user_command(prints="tables")
@@ -113,7 +105,7 @@ def config(
     from cosched_emulator.users.requests import ShowConfig
 
     result = asking.ask(caller, ShowConfig())
-    asking.show(caller, result, lambda: config_table(result["config"], name or ""))
+    asking.show(caller, result, lambda: user_tables.config_table(result["config"], name or ""))
 
 
 @asking.user_command(prints="text")

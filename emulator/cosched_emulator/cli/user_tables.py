@@ -6,18 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from cosched_emulator.users import told as words
 from cosched_emulator.users.idset import idset, ranges_text
-from cosched_emulator.users.told import (
-    UNKNOWN,
-    Row,
-    basis_text,
-    clock_text,
-    job_label,
-    join_values,
-    value_text,
-    when_text,
-    words_of,
-)
 from cosched_terminal.tables import CYAN, GREEN, RED, YELLOW, align, short
 
 SHORT_STATES: Final[Mapping[str, str]] = {
@@ -29,7 +19,7 @@ UNLIMITED: Final = "UNLIMITED"
 _WIDEST: Final = 32  # characters of a name
 
 
-def selected(rows: Iterable[Row], wanted: Mapping[str, Collection[str] | None]) -> list[Row]:
+def selected(rows: Iterable[words.Row], wanted: Mapping[str, Collection[str] | None]) -> list[words.Row]:
     """Return the rows whose field is one of the wanted values (patterns with ``*``), or a list with one; None wants all."""
     asked = [(key, patterns) for key, patterns in wanted.items() if patterns is not None]
     return [row for row in rows if all(_matches(row.get(key), patterns) for key, patterns in asked)]
@@ -78,23 +68,23 @@ STATE_COLOURS: Final = {
 
 # The cells of tables of jobs, by the heads of their columns: texts, then numbers, which are right-aligned.
 
-_Cell = Callable[[Row], str]
+_Cell = Callable[[words.Row], str]
 
 
 def _text(key: str) -> _Cell:
-    return lambda row: short(row.get(key) or UNKNOWN, _WIDEST)
+    return lambda row: short(row.get(key) or words.UNKNOWN, _WIDEST)
 
 
 def _whole(key: str) -> _Cell:
-    return lambda row: row.get(key) or UNKNOWN
+    return lambda row: row.get(key) or words.UNKNOWN
 
 
 def _number(key: str) -> _Cell:
-    return lambda row: UNKNOWN if row.get(key) is None else str(row[key])
+    return lambda row: words.UNKNOWN if row.get(key) is None else str(row[key])
 
 
-def _clock(key: str, unknown: str = UNKNOWN) -> _Cell:
-    return lambda row: clock_text(row.get(key), unknown)
+def _clock(key: str, unknown: str = words.UNKNOWN) -> _Cell:
+    return lambda row: words.clock_text(row.get(key), unknown)
 
 
 _TEXTS: Final[Mapping[str, _Cell]] = {
@@ -102,27 +92,27 @@ _TEXTS: Final[Mapping[str, _Cell]] = {
     "USER": _text("user"),
     "ST": lambda row: SHORT_STATES.get(row["state"], row["state"]),
     "STATE": _whole("state"),
-    "SHARES_WITH": lambda row: join_values(row["shares_with"]) or UNKNOWN,
-    "PARTITION": lambda row: short(join_values(row["partitions"] or ()) or UNKNOWN, _WIDEST),
+    "SHARES_WITH": lambda row: words.join_values(row["shares_with"]) or words.UNKNOWN,
+    "PARTITION": lambda row: short(words.join_values(row["partitions"] or ()) or words.UNKNOWN, _WIDEST),
     "QOS": _text("qos"),
     "ACCOUNT": _text("account"),
-    "GRES": lambda row: value_text("resources", row["resources"]),
-    "LICENSES": lambda row: value_text("licences", row["licences"]),
+    "GRES": lambda row: words.value_text("resources", row["resources"]),
+    "LICENSES": lambda row: words.value_text("licences", row["licences"]),
     "NODELIST(REASON)": lambda row: row["node_list"] or f"({row['reason']})",
     "NODELIST": _whole("node_list"),
     "REASON": _whole("reason"),
 }
 _NUMBERS: Final[Mapping[str, _Cell]] = {
-    "JOBID": job_label,
+    "JOBID": words.job_label,
     "TIME": _clock("elapsed_s"),
     "TIME_LIMIT": _clock("limit_s", UNLIMITED),
     "NODES": _number("nodes"),
     "PRIORITY": _number("priority"),
-    "SLOWDOWN": lambda row: UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",
+    "SLOWDOWN": lambda row: words.UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",
     "SLOT": _number("slot"),
-    "CPU": lambda row: UNKNOWN if row["share"] is None else f"{row['share']:.0%}",
+    "CPU": lambda row: words.UNKNOWN if row["share"] is None else f"{row['share']:.0%}",
     "SUBMIT": _clock("submit_s"),
-    "START": lambda row: ("after " if row.get("bound") else "") + clock_text(row.get("start_s")),
+    "START": lambda row: ("after " if row.get("bound") else "") + words.clock_text(row.get("start_s")),
     "FROM": _clock("low_s"),
     "TO": _clock("high_s"),
     "END": _clock("end_s"),
@@ -139,11 +129,11 @@ _ASKED: Final = {
 NUMBERS: Final = frozenset({*_NUMBERS, "NODE", "THREADS", "USED", "MEMORY_MIB", "SLOWED"})
 
 
-def _job_table(heads: Sequence[str], rows: Iterable[Row]) -> str:
+def _job_table(heads: Sequence[str], rows: Iterable[words.Row]) -> str:
     return text_table(heads, _cells(heads, rows), NUMBERS)
 
 
-def _cells(heads: Sequence[str], rows: Iterable[Row]) -> list[list[str]]:
+def _cells(heads: Sequence[str], rows: Iterable[words.Row]) -> list[list[str]]:
     cells = [_TEXTS.get(head) or _NUMBERS[head] for head in heads]
     return [[cell(row) for cell in cells] for row in rows]
 
@@ -152,7 +142,7 @@ def _cells(heads: Sequence[str], rows: Iterable[Row]) -> list[list[str]]:
 _SPARE: Final = ("STATE", "PROCESSES", "SUBMIT", "START", "NODELIST", "REASON")
 
 
-def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
+def queue_table(rows: Sequence[words.Row], *, expand: bool = False) -> str:
     """Return the queue; pending tasks of one array share one line, unless expanded."""
     usual = queue_heads(rows)
     spare = [*[head for head in _ASKED if head not in usual], *_SPARE]
@@ -160,11 +150,11 @@ def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
     return text_table(heads, _cells(heads, rows if expand else _group_tasks(rows)), NUMBERS, spare=spare)
 
 
-def _asked_heads(rows: Sequence[Row]) -> list[str]:
+def _asked_heads(rows: Sequence[words.Row]) -> list[str]:
     return [head for head, key in _ASKED.items() if any(row.get(key) for row in rows)]
 
 
-def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
+def queue_heads(rows: Sequence[words.Row]) -> tuple[str, ...]:
     """Return the heads of the queue's columns; where jobs share time, the slot and the CPU share take the place of the slowdown."""
     asked = _asked_heads(rows)
     shared = ("SLOT", "CPU") if rows and "slot" in rows[0] else ("SLOWDOWN",)
@@ -177,21 +167,21 @@ def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
 _START_HEADS: Final = ("JOBID", "NAME", "USER", "NODES", "START", "FROM", "TO", "NODELIST", "REASON")
 
 
-def start_table(told: Row, rows: Iterable[Row]) -> str:
+def start_table(told: words.Row, rows: Iterable[words.Row]) -> str:
     """Return when pending jobs are expected to start, on the manager's clock, and how old and how good that is."""
     later = ("NODELIST", "NODES", "USER", "FROM", "TO", "NAME")
-    return text_table(_START_HEADS, _cells(_START_HEADS, rows), NUMBERS, later=later) + basis_text(told) + "\n"
+    return text_table(_START_HEADS, _cells(_START_HEADS, rows), NUMBERS, later=later) + words.basis_text(told) + "\n"
 
 
-def start_text(told: Row) -> str:
+def start_text(told: words.Row) -> str:
     """Return when one job is expected to start."""
     nodes = f" on nodes {told['node_list']}" if told["node_list"] else ""
-    return f"It would start {when_text(told)}{nodes}.\n{basis_text(told)}\n"
+    return f"It would start {words.when_text(told)}{nodes}.\n{words.basis_text(told)}\n"
 
 
-def _group_tasks(rows: Iterable[Row]) -> list[Row]:
+def _group_tasks(rows: Iterable[words.Row]) -> list[words.Row]:
     """Return the rows, with one for the tasks of an array that are pending for the same reason."""
-    groups: dict[object, list[Row]] = {}
+    groups: dict[object, list[words.Row]] = {}
     for row in rows:
         alike = row["state"] == "PENDING" and row["array_id"] is not None
         groups.setdefault((row["array_id"], row["reason"]) if alike else row["job_id"], []).append(row)
@@ -202,9 +192,9 @@ def _group_tasks(rows: Iterable[Row]) -> list[Row]:
     return condensed
 
 
-def node_table(rows: Iterable[Row]) -> str:
+def node_table(rows: Iterable[words.Row]) -> str:
     """Return the nodes by state, one line for each state and reason."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[words.Row]] = {}
     for row in rows:
         kind = (row["threads"], row["memory_mb"], _amount_names(row), _partitions(row))
         groups.setdefault((row["state"], row["reason"], *kind), []).append(row)
@@ -212,7 +202,7 @@ def node_table(rows: Iterable[Row]) -> str:
     lines = []
     for key, group in sorted(groups.items()):
         state, reason, threads, memory_mb, _, partitions = key
-        more = {"GRES": _amounts_used(group), "PARTITIONS": partitions or UNKNOWN}
+        more = {"GRES": _amounts_used(group), "PARTITIONS": partitions or words.UNKNOWN}
         lines.append(
             (
                 state,
@@ -222,22 +212,22 @@ def node_table(rows: Iterable[Row]) -> str:
                 str(memory_mb),
                 *[more[head] for head in extra],
                 idset(row["node"] for row in group),
-                reason or UNKNOWN,
+                reason or words.UNKNOWN,
             )
         )
     heads = ("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", *extra, "NODELIST", "REASON")
     return text_table(heads, lines, NUMBERS)
 
 
-def _amount_names(row: Row) -> tuple[str, ...]:
+def _amount_names(row: words.Row) -> tuple[str, ...]:
     return tuple([name for name, _, _ in row.get("resources") or ()])
 
 
-def _partitions(row: Row) -> str:
-    return join_values(row.get("partitions") or ())
+def _partitions(row: words.Row) -> str:
+    return words.join_values(row.get("partitions") or ())
 
 
-def _amounts_used(rows: Sequence[Row]) -> str:
+def _amounts_used(rows: Sequence[words.Row]) -> str:
     """Return how much of each countable resource of some nodes is in use, and how much there is."""
     used: dict[str, list[int]] = {}
     for row in rows:
@@ -245,10 +235,10 @@ def _amounts_used(rows: Sequence[Row]) -> str:
             total = used.setdefault(name, [0, 0])
             total[0] += taken
             total[1] += most
-    return ",".join([f"{name}:{taken}/{most}" for name, (taken, most) in used.items()]) or UNKNOWN
+    return ",".join([f"{name}:{taken}/{most}" for name, (taken, most) in used.items()]) or words.UNKNOWN
 
 
-def long_node_table(rows: Iterable[Row]) -> str:
+def long_node_table(rows: Iterable[words.Row]) -> str:
     """Return the nodes, one line per node."""
     told = list(rows)
     extra = [
@@ -260,17 +250,17 @@ def long_node_table(rows: Iterable[Row]) -> str:
             row["state"],
             f"{row['threads_used']}/{row['threads']}",
             f"{row['memory_used_mb']}/{row['memory_mb']}",
-            UNKNOWN if row["slowed"] is None else f"{row['slowed']:.2f}",
-            *[_amounts_used([row]) if head == "GRES" else _partitions(row) or UNKNOWN for head in extra],
-            join_values(row["jobs"]) or UNKNOWN,
-            row["reason"] or UNKNOWN,
+            words.UNKNOWN if row["slowed"] is None else f"{row['slowed']:.2f}",
+            *[_amounts_used([row]) if head == "GRES" else _partitions(row) or words.UNKNOWN for head in extra],
+            words.join_values(row["jobs"]) or words.UNKNOWN,
+            row["reason"] or words.UNKNOWN,
         )
         for row in told
     ]
     return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", *extra, "JOBS", "REASON"), lines, NUMBERS)
 
 
-def history_table(rows: Sequence[Row]) -> str:
+def history_table(rows: Sequence[words.Row]) -> str:
     """Return jobs that have ended."""
     heads = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS")
     return _job_table((*heads, *_asked_heads(rows), "REASON"), rows)
@@ -287,9 +277,9 @@ def _status_rows(status: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, 
             # A unit at the end of a map's name is the unit of its entries: latency_s holds p50, p90 ...
             unit = "_s" if key.endswith("_s") else ""
             inner = {f"{name}{unit}": each for name, each in value.items()}
-            yield from _status_rows(inner, f"{prefix}{words_of(key)} ")
+            yield from _status_rows(inner, f"{prefix}{words.words_of(key)} ")
         else:
-            yield prefix + words_of(key), value_text(key, value)
+            yield prefix + words.words_of(key), words.value_text(key, value)
 
 
 def config_table(config: Mapping[str, Any], begin: str) -> str:
@@ -304,7 +294,7 @@ def _settings(name: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
         inner = [(str(place), each) for place, each in enumerate(value)]
     else:
-        yield name, value_text("", value)
+        yield name, words.value_text("", value)
         return
     for key, each in inner:
         yield from _settings(f"{name}.{key}" if name else key, each)

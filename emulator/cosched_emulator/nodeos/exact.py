@@ -11,22 +11,7 @@ from cosched_emulator.errors import InvariantError
 from cosched_emulator.nodeos.coscheduling.policies import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
 from cosched_emulator.nodeos.freezing import Freezer
-from cosched_emulator.nodeos.kernel.cpu import (
-    ACKNOWLEDGED,
-    ANSWER,
-    BURST_END,
-    DEVICE_DONE,
-    MESSAGE,
-    PAGED,
-    POLICY_TICK,
-    RELEASE,
-    REQUEST,
-    TURN_END,
-    Cpu,
-    Event,
-    TickLog,
-    counters_of,
-)
+from cosched_emulator.nodeos.kernel import cpu as kernel
 from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
 from cosched_emulator.nodeos.local import make_local
 from cosched_emulator.nodeos.messaging.delivery import CoscheduledCpu, Delivery
@@ -72,18 +57,18 @@ class ExactCluster:
         self.jobs: dict[int, ParallelJob] = {}
         self.events_done = 0
         self._seed = seed
-        self._events: list[Event] = []
+        self._events: list[kernel.Event] = []
         self._processes: dict[int, Process] = {}
         self._indices = count()
-        self._ticks = TickLog(seed, settings.tick_us)
+        self._ticks = kernel.TickLog(seed, settings.tick_us)
         locals_ = [
             make_local(settings.local, settings.slice_us, settings.epoch_ticks, seed, node) for node in range(nodes)
         ]
         policies = [make_policy(settings.coscheduling, settings.coscheduling_parameters) for _ in range(nodes)]
-        self.cpus: list[Cpu] = [
+        self.cpus: list[kernel.Cpu] = [
             CoscheduledCpu(node, local, settings, self._events, policy)
             if settings.has_message_layer
-            else Cpu(node, local, settings, self._events)
+            else kernel.Cpu(node, local, settings, self._events)
             for node, (local, policy) in enumerate(zip(locals_, policies, strict=True))
         ]
         layer = MessageLayer(settings, self._events, self.cpus, policies)
@@ -171,7 +156,7 @@ class ExactCluster:
                 break
             time_us, kind, node, index, generation = heappop(events)
             handled += 1
-            if kind == BURST_END:
+            if kind == kernel.BURST_END:
                 process = process_of(index)
                 if process is None or process.generation != generation:
                     continue
@@ -181,7 +166,7 @@ class ExactCluster:
                 if not next_burst(process, time_us):
                     cpu.give_up(process, time_us)
                 elif process.rest_us < FOREVER:
-                    heappush(events, (time_us + process.rest_us, BURST_END, node, index, generation))
+                    heappush(events, (time_us + process.rest_us, kernel.BURST_END, node, index, generation))
             else:
                 self.now_us = time_us
                 self._handle(kind, node, index, generation)
@@ -223,7 +208,7 @@ class ExactCluster:
 
     def counters(self) -> Counters:
         """Return what has happened on the nodes (see `ProcessCluster.counters`)."""
-        return counters_of(self.cpus, self._messages.plus(self.jobs.values()), self.now_us)
+        return kernel.counters_of(self.cpus, self._messages.plus(self.jobs.values()), self.now_us)
 
     @property
     def simulated(self) -> float:
@@ -288,7 +273,7 @@ class ExactCluster:
         settings, seed = self.settings, self._seed
         if interval_us:
             first_us = int(draws.uniform(seed, "policy-tick", node) * _PHASES) * interval_us // _PHASES
-            heappush(self._events, (first_us, POLICY_TICK, node, 0, 0))
+            heappush(self._events, (first_us, kernel.POLICY_TICK, node, 0, 0))
         if settings.daemon_us:
             process = Process(next(self._indices), make_daemons(settings, seed, node), node, node, 0)
             self._processes[process.index] = process
@@ -300,31 +285,31 @@ class ExactCluster:
         """Call the policy of a node, and again after its interval."""
         cpu = self.cpus[node]
         assert isinstance(cpu, CoscheduledCpu)
-        heappush(self._events, (self.now_us + cpu.policy.interval_us, POLICY_TICK, node, 0, 0))
+        heappush(self._events, (self.now_us + cpu.policy.interval_us, kernel.POLICY_TICK, node, 0, 0))
         cpu.tick(self.now_us)
 
     def _handle(self, kind: int, node: int, index: int, other: int) -> None:
         """Carry out an event that is not the end of a burst; its fields are those of `Event`."""
         now_us = self.now_us
-        if kind == MESSAGE:
+        if kind == kernel.MESSAGE:
             self._delivery.message(index, other, now_us)
-        elif kind == RELEASE:
+        elif kind == kernel.RELEASE:
             for process in self._execution.release(self.jobs[index]):
                 self._complete(process)
-        elif kind == TURN_END:
+        elif kind == kernel.TURN_END:
             self.cpus[node].end_turn(now_us)
-        elif kind == DEVICE_DONE:
+        elif kind == kernel.DEVICE_DONE:
             self._complete(self._processes[index])
-        elif kind == REQUEST:
+        elif kind == kernel.REQUEST:
             self._delivery.request(index, other, now_us)
-        elif kind == ANSWER:
+        elif kind == kernel.ANSWER:
             self._delivery.answer(index, now_us)
-        elif kind == ACKNOWLEDGED:
+        elif kind == kernel.ACKNOWLEDGED:
             self._delivery.acknowledged(index, now_us)
-        elif kind == POLICY_TICK:
+        elif kind == kernel.POLICY_TICK:
             self._tick(node)
         elif index in self._processes:
-            assert kind == PAGED
+            assert kind == kernel.PAGED
             self._end_paging(self._processes[index])
 
     def _stop(self, process: Process) -> None:
@@ -348,7 +333,7 @@ class ExactCluster:
                     self.cpus[node].take_away(process, self.now_us)
                 process.paging += 1
                 done_us = self._swaps[node].serve(self.now_us, swap_us(moved_mb, self.settings))
-                heappush(self._events, (done_us, PAGED, node, process.index, 0))
+                heappush(self._events, (done_us, kernel.PAGED, node, process.index, 0))
         if self.cpus[node].current is None:
             self.cpus[node].dispatch(self.now_us)
 

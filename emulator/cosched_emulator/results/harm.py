@@ -15,15 +15,7 @@ from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, percen
 from cosched_emulator.results.figures.occupancy import exact_sum, ratio, rounded
 from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.results.shown import Shown
-from cosched_emulator.statistics.weighted import (
-    CLASS_NAMES,
-    MEDIUM_S,
-    SHORT_S,
-    WIDE,
-    WIDTHS,
-    length_numbers,
-    width_numbers,
-)
+from cosched_emulator.statistics import weighted
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT, NodeClass
 
@@ -33,9 +25,9 @@ from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT, NodeClass
 class LoserClasses(NamedTuple):
     """The classes of jobs: by the user's estimate as in `statistics.classes`, and by the share of the machine that they ask for."""
 
-    short_s: int = SHORT_S  # estimate of a short job, at most
-    medium_s: int = MEDIUM_S  # of a medium one
-    wide: float = WIDE  # a wide job asks for more hardware threads than this share of the machine's cores
+    short_s: int = weighted.SHORT_S  # estimate of a short job, at most
+    medium_s: int = weighted.MEDIUM_S  # of a medium one
+    wide: float = weighted.WIDE  # a wide job asks for more hardware threads than this share of the machine's cores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +47,7 @@ class Outcomes:
     size: IntArray  # hardware threads asked for
     kind: IntArray  # class: index in ``class_names``
     counted: BoolArray  # false: part of a warm-up or cool-down
-    class_names: tuple[str, ...] = CLASS_NAMES
+    class_names: tuple[str, ...] = weighted.CLASS_NAMES
 
     def __post_init__(self) -> None:
         sizes = {len(column) for column in self._columns()}
@@ -100,8 +92,8 @@ def _classes(jobs: RecordColumns, machine: Sequence[NodeClass], classes: LoserCl
     if not (0 <= classes.short_s <= classes.medium_s and classes.wide >= 0):
         raise ConfigurationError("classes", "0 <= short_s <= medium_s, and wide of 0 or more", repr(classes))
     cores = sum(item.nodes * item.cores for item in machine)
-    length = length_numbers(jobs.estimate_us, classes.short_s * SECOND_US, classes.medium_s * SECOND_US)
-    return len(WIDTHS) * length + width_numbers(jobs.threads, cores, classes.wide)
+    length = weighted.length_numbers(jobs.estimate_us, classes.short_s * SECOND_US, classes.medium_s * SECOND_US)
+    return len(weighted.WIDTHS) * length + weighted.width_numbers(jobs.threads, cores, classes.wide)
 
 
 # Pairs the jobs of a run with the same jobs of a baseline, by id, and counts those without a response in both.

@@ -8,14 +8,7 @@ from typing import cast
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.sections import WorkloadSection
-from cosched_emulator.workload.beliefs import (
-    SelfBelief,
-    UsageBelief,
-    with_estimates,
-    with_opted_in,
-    with_self_belief,
-    with_usage_belief,
-)
+from cosched_emulator.workload import beliefs
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import Same, columns_of
 from cosched_hwmodel.units import WHOLE_PPM
@@ -33,7 +26,7 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     section = scenario.workload
     workload = _source(scenario, cores, nodes)
     if section.estimates is not None:
-        workload = with_estimates(workload, section.estimates, section.estimate_factor, scenario.seed)
+        workload = beliefs.with_estimates(workload, section.estimates, section.estimate_factor, scenario.seed)
     workload = _with_demand(workload, scenario)
     workload = _with_usage(workload, scenario)
     workload = _with_self_slowdowns(workload, scenario, cores)
@@ -50,7 +43,7 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
             )
         )
     if section.opted_in < 1.0:
-        workload = with_opted_in(workload, section.opted_in, scenario.seed)
+        workload = beliefs.with_opted_in(workload, section.opted_in, scenario.seed)
     workload = _with_load(workload, scenario, cores)
     if section.annotations is not None:
         from cosched_emulator.workload.side_files.annotations import by_run  # noqa: PLC0415 - as above
@@ -192,8 +185,8 @@ def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
         )
 
         workload = with_annotations(workload, read_annotations(section.annotations))
-    told = UsageBelief(belief.usage, belief.usage_noise, belief.usage_bias, belief.usage_missing)
-    return with_usage_belief(workload, told, scenario.seed)
+    told = beliefs.UsageBelief(belief.usage, belief.usage_noise, belief.usage_bias, belief.usage_missing)
+    return beliefs.with_usage_belief(workload, told, scenario.seed)
 
 
 def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> Workload:
@@ -207,5 +200,5 @@ def _with_self_slowdowns(workload: Workload, scenario: Scenario, cores: int) -> 
         max_slowdown_ppm = round(section.grow_max_slowdown * WHOLE_PPM)
         cpus_ppm = round(section.grow_max_slowdown_cpus * WHOLE_PPM)
         workload = with_grown_sizes(workload, cores, max_slowdown_ppm, cpus_ppm)
-    told = SelfBelief(belief.self_slowdowns, belief.self_noise)
-    return with_self_belief(workload, told, scenario.seed)
+    told = beliefs.SelfBelief(belief.self_slowdowns, belief.self_noise)
+    return beliefs.with_self_belief(workload, told, scenario.seed)

@@ -17,17 +17,9 @@ import zmq
 
 from cosched_plugin.batsim.adapter import Decisions
 from cosched_plugin.batsim.messages import MAX_MESSAGE_BYTES, MOST_REASON
+from cosched_plugin.common import sockets
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
-from cosched_plugin.common.sockets import (
-    OWNER_ONLY,
-    bind_private,
-    receive_event,
-    receive_frames,
-    remove_socket,
-    router_socket,
-    send_frames,
-)
 from cosched_plugin.protocol.endpoint import why_not
 from cosched_terminal.console import WARNING, Log
 
@@ -68,7 +60,9 @@ class _Server:
         self._peer: bytes | None = None  # the Batsim that is served
         self._connections = 0
         self._context = zmq.Context()
-        self._socket = router_socket(self._context)  # tells who says what, and serves REQ sockets like a REP one
+        self._socket = sockets.router_socket(
+            self._context
+        )  # tells who says what, and serves REQ sockets like a REP one
         self._socket.linger = LINGER_MS
         self._socket.maxmsgsize = MAX_MESSAGE_BYTES
         self._socket.rcvtimeo = SLICE_MS
@@ -77,7 +71,7 @@ class _Server:
 
     def bind(self, endpoint: str) -> str:
         """Bind the socket; return the endpoint that it has."""
-        return bind_private(self._socket, endpoint, OWNER_ONLY)
+        return sockets.bind_private(self._socket, endpoint, sockets.OWNER_ONLY)
 
     def stop(self, number: int) -> None:
         """End within a slice; may be called at any moment."""
@@ -87,7 +81,7 @@ class _Server:
         """Release the endpoint."""
         self._socket.disable_monitor()
         self._monitor.close(0)
-        remove_socket(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
+        sockets.remove_socket(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self._socket.close(LINGER_MS)
         self._context.term()
 
@@ -97,7 +91,7 @@ class _Server:
         heard_s = time.monotonic()
         while True:
             try:
-                frames = receive_frames(socket)
+                frames = sockets.receive_frames(socket)
             except zmq.Again:
                 frames = []
             if self._signal:
@@ -166,7 +160,7 @@ class _Server:
         """Count connections; return whether there was none for a moment: a socket whose message was too large connects again."""
         left = self._connections <= 0
         while self._monitor.poll(0):
-            event = receive_event(self._monitor)
+            event = sockets.receive_event(self._monitor)
             self._connections += 1 if event == zmq.EVENT_ACCEPTED else -1
             left = left or self._connections <= 0
         return left
@@ -178,7 +172,7 @@ class _Server:
 
     def _say(self, to: bytes, frame: bytes) -> None:
         with suppress(zmq.ZMQError):  # it is gone, which `_check` tells
-            send_frames(self._socket, (to, b"", frame), NOBLOCK)
+            sockets.send_frames(self._socket, (to, b"", frame), NOBLOCK)
 
 
 def _failure(reason: str) -> bytes:

@@ -11,14 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
-from cosched_plugin.common.errors import (
-    MachineError,
-    PluginError,
-    PolicyError,
-    RemoteProtocolError,
-    UsageError,
-    described,
-)
+from cosched_plugin.common import errors
 from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.state import State
@@ -68,10 +61,10 @@ class SchedulerCore:
             check_welcome(welcome)
             self._state = State(welcome, models)
         except HardwareModelError as error:
-            raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
+            raise errors.UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except CONTRADICTIONS as error:
             text = f"the welcome contradicts itself: {in_words(error, 'what it says of jobs does not fit')}"
-            raise RemoteProtocolError("state", "", text) from error
+            raise errors.RemoteProtocolError("state", "", text) from error
         self._trace = None if trace is None else Trace(trace, self._state)
         self._view = View(self._state, self._trace)
         # Decisions of features that the manager lacks, by type.
@@ -137,7 +130,7 @@ class SchedulerCore:
                 if type(decision) is m.StartJob:
                     reason = start(state, decision)
                 elif kind in lacking:
-                    raise MachineError(
+                    raise errors.MachineError(
                         f"the policy needs the feature {lacking[kind]}, which this manager lacks: {decision}"
                     )
                 elif kind in _CHANGES:
@@ -145,18 +138,18 @@ class SchedulerCore:
                 else:
                     reason = _travel_refusal(decision) or act(state, decision)
                 if reason is not None:
-                    raise PolicyError(decision, reason)
+                    raise errors.PolicyError(decision, reason)
                 actions.append(decision)
                 if trace is not None:
                     trace.emit(decision)
                 if len(actions) > most:
                     most = self._most(actions)
                     if len(actions) > most:  # a policy with more never ends
-                        raise PolicyError(decision, f"more than {most} decisions at one instant")
-        except PluginError:
+                        raise errors.PolicyError(decision, f"more than {most} decisions at one instant")
+        except errors.PluginError:
             raise
         except ContentionError as error:
-            raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
+            raise errors.UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except (Exception, SystemExit) as error:
             if raised_by_a_signal(error):
                 raise
@@ -343,12 +336,12 @@ class Changes:
                 state.let_leave(job_id)
 
 
-def _failure(error: BaseException, decision: object) -> PolicyError:
+def _failure(error: BaseException, decision: object) -> errors.PolicyError:
     """Return what went wrong in a policy, or in one of its decisions: the first call below the core's tells which."""
     below = None if error.__traceback__ is None else error.__traceback__.tb_next
     text = f"{type(error).__name__}: {error}"
     if below is None:  # it could not be called, or its answer not be read
-        return PolicyError(None, f"the policy failed: expected decide(view) to yield decisions, got {text}")
+        return errors.PolicyError(None, f"the policy failed: expected decide(view) to yield decisions, got {text}")
     if decision is not None and below.tb_frame.f_code.co_filename in _OURS:
-        return PolicyError(decision, f"a field has another type than docs/reference/records.md says: {text}")
-    return PolicyError(None, f"the policy failed: {described(error)}")
+        return errors.PolicyError(decision, f"a field has another type than docs/reference/records.md says: {text}")
+    return errors.PolicyError(None, f"the policy failed: {errors.described(error)}")

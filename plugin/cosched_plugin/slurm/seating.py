@@ -24,24 +24,11 @@ from cosched_plugin.site.driver import Outcome
 from cosched_plugin.site.observing import Make, Observer
 from cosched_plugin.site.poll_loop import Clock
 from cosched_plugin.site.snapshots import PENDING, Snapshot
+from cosched_plugin.slurm import guests as rules
 from cosched_plugin.slurm.asking import GuestActuator, key_of
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.free_nodes import FreeNodes
 from cosched_plugin.slurm.gains import GAUGES, Gains
-from cosched_plugin.slurm.guests import (
-    FREE,
-    UNTRIED,
-    Ask,
-    Company,
-    Host,
-    by_node,
-    companies,
-    open_nodes,
-    orphans,
-    why_barred,
-    why_hopeless,
-    why_not,
-)
 from cosched_plugin.slurm.records import SlurmJob
 from cosched_terminal.console import INFO, WARNING, Field, Log
 
@@ -118,7 +105,7 @@ class Seating(Observer):
         snapshot = super()._snapshot()
         cluster, actuator, site = self._cluster, self._actuator, self._cluster.site
         self._looked_us = self.clock.now_us()
-        there = actuator.there = by_node(cluster.polls.jobs)
+        there = actuator.there = rules.by_node(cluster.polls.jobs)
         self._see_starts(there)
         before, guests = self._guests, set(site.guests.values())
         self._guests = {job.job_id for jobs in there.values() for job in jobs if job.partition in guests}
@@ -126,7 +113,7 @@ class Seating(Observer):
             actuator.paused_us = 0  # there is room for another one below their cap
         may_start, self._lost = self._may_start(snapshot, there), self._without_guests()
         actuator.hopeless = self.driver.hopeless = {} if actuator.dry else dict(self._hopeless(there, may_start))
-        actuator.put_back_orphans(orphans(cluster.records, actuator.asked, site))
+        actuator.put_back_orphans(rules.orphans(cluster.records, actuator.asked, site))
         waiting = [(number, job) for number, job in cluster.records.items() if job.state in WAITING]
         actuator.seen_waiting = {number for number, job in waiting if job.partition in site.guests}
         self._gains.look(cluster.records, self.clock.now_s())
@@ -135,19 +122,19 @@ class Seating(Observer):
         for job_id, each in snapshot.jobs.items():
             if each.state == PENDING and job_id not in actuator.asked:
                 job = cluster.records[job_id]
-                why = why_barred(job, site, cluster.is_range) or (
+                why = rules.why_barred(job, site, cluster.is_range) or (
                     "there are free nodes for it" if job_id in may_start else ""
                 )
                 if why or job.priority < first:
                     polled[job_id] = each._replace(held=True)
-                if why and job.reason not in UNTRIED and job.partition not in guests:
+                if why and job.reason not in rules.UNTRIED and job.partition not in guests:
                     self._barred[job_id] = why
         self._kept = {
             job_id: names for job_id, names in self._kept.items() if self._gains.holds(job_id, self.clock.now_s())
         }
         kept = {name for names in self._kept.values() for name in names}
         free = {name for name in cluster.names if name not in there} if self._empty_nodes else set()
-        self._open = frozenset((open_nodes(there, site) | free) - kept - self._lost)
+        self._open = frozenset((rules.open_nodes(there, site) | free) - kept - self._lost)
         shut = {number for number, name in enumerate(cluster.names) if name not in self._open}
         return snapshot._replace(jobs=polled, down=snapshot.down | shut)
 
@@ -168,7 +155,7 @@ class Seating(Observer):
         new = {
             job.priority: max(job.submit_s, job.eligible_s) + UNTRIED_S
             for job in self._cluster.polls.jobs
-            if job.state in WAITING and job.reason in UNTRIED and job.partition in site.guests
+            if job.state in WAITING and job.reason in rules.UNTRIED and job.partition in site.guests
         }
         new = {priority: until_s for priority, until_s in new.items() if until_s > now_s}
         self._untried_us = round(max(new.values(), default=0) * SECOND_US)
@@ -181,7 +168,9 @@ class Seating(Observer):
         waiting = [
             (job, each.spec)
             for job_id, each in snapshot.jobs.items()
-            if each.state == PENDING and (job := cluster.records[job_id]).reason in FREE | UNTRIED and not job.held
+            if each.state == PENDING
+            and (job := cluster.records[job_id]).reason in rules.FREE | rules.UNTRIED
+            and not job.held
         ]
         return self._free.for_whom(waiting, cluster.polls.jobs, now_us)
 
@@ -192,7 +181,7 @@ class Seating(Observer):
         in_service = {name for number, name in enumerate(cluster.names) if number not in cluster.down} - self._lost
         closed, now_us = self._closed(), self.clock.now_us()
         for job_id, ask in self._actuator.asked.items():
-            why = closed or why_hopeless(ask, cluster.records[job_id], there, in_service, cluster.site, now_us)
+            why = closed or rules.why_hopeless(ask, cluster.records[job_id], there, in_service, cluster.site, now_us)
             nodes = may_start.get(job_id, ())
             if not why and nodes and all(self._free.has_settled(node, now_us) for node in nodes):
                 why = f"{','.join(cluster.names[node] for node in nodes)} {'is' if len(nodes) == 1 else 'are'} free for it"
@@ -234,7 +223,7 @@ class Seating(Observer):
                 self._gains.begin(job_id, job.start_s, ask.planned_s if ask.planned_s > job.start_s else 0.0)
                 self._tell_guest(job_id, ask, there, after_s)
 
-    def _tell_guest(self, job_id: int, ask: Ask, there: Mapping[str, Sequence[SlurmJob]], after_s: float) -> None:
+    def _tell_guest(self, job_id: int, ask: rules.Ask, there: Mapping[str, Sequence[SlurmJob]], after_s: float) -> None:
         job = self._cluster.records[job_id]
         others = {one.job_id: one.label for name in job.nodes for one in there.get(name, ())}
         others.pop(job.job_id, None)
@@ -246,7 +235,7 @@ class Seating(Observer):
         words = f"job {job.label} is a guest on {nodes}{where}, {with_whom}, {after_s:.0f} s after it was asked"
         self.log("guest", words, job=key_of(job.label), nodes=nodes, beside=beside, after_s=round(after_s, 1))
 
-    def _see_pairs(self, found: Sequence[Company]) -> None:
+    def _see_pairs(self, found: Sequence[rules.Company]) -> None:
         """Look at pairs that are new: those that nobody asked for are told."""
         numbers = {job.job_id: number for number, job in self._cluster.records.items()}
         present = {(guest.job_id, other.job_id) for guest, other, _ in found}
@@ -266,7 +255,7 @@ class Seating(Observer):
             if mutual and other.job_id < guest.job_id:  # of two guests together, one line is enough
                 continue
             hosts = self._hosts_of.get(job_id)
-            if Company(guest, other, nodes).blind if hosts is None else other.job_id not in hosts:
+            if rules.Company(guest, other, nodes).blind if hosts is None else other.job_id not in hosts:
                 self._tell_blind(guest, other, slows if known == slows else None)
         self._pairs_seen = present
         self._hosts_of = {job_id: hosts for job_id, hosts in self._hosts_of.items() if job_id in self._cluster.records}
@@ -301,7 +290,7 @@ class Seating(Observer):
     def _decide(self) -> None:
         """Ask a fresh scheduler, and carry out those of its starts that join a running job."""
         welcome = self.driver.inventory()
-        self._see_pairs(companies(self._actuator.there, self._cluster.site))
+        self._see_pairs(rules.companies(self._actuator.there, self._cluster.site))
         self._write_remarks()
         closed = self._closed()
         self._notices.tell("closed", "no guests: {}", {closed: ""} if closed else {})
@@ -360,7 +349,7 @@ class Seating(Observer):
         hosts = ",".join(self.manager.label(each["job"]) for each in fact.get("beside", ()))
         return ", ".join(words), {"beside": hosts, "slowdown": fact.get("slowdown")}
 
-    def _pretend(self, start: StartJob, ask: Ask, fact: Mapping[str, Any]) -> None:
+    def _pretend(self, start: StartJob, ask: rules.Ask, fact: Mapping[str, Any]) -> None:
         """Count a guest of a trial run as one that has begun."""
         job_id, now_s = start.job_id, self.clock.now_s()
         self._kept[job_id] = tuple(ask.nodes)
@@ -375,7 +364,7 @@ class Seating(Observer):
         """Say of the first pending jobs why they are no guests, each reason once."""
         ledger, now_us = self.driver.books.ledger, self.clock.now_us()
         hosts = [
-            Host(each.job, max(each.limit_end_us, each.end_us), room)
+            rules.Host(each.job, max(each.limit_end_us, each.end_us), room)
             for each in ledger.running.values()
             if (room := self._room(each))
         ]
@@ -387,7 +376,7 @@ class Seating(Observer):
         ]  # fmt: skip
         waiting = nsmallest(MOST_EXPLAINED, late, key=lambda job: (-job.priority, job.submit_us, job.id))
         firsts = {_whole(job.id): job for job in reversed(waiting)}  # of an array one task is enough
-        whys = {job.id: why_not(job, hosts, self._slow, now_us) for job in firsts.values()}
+        whys = {job.id: rules.why_not(job, hosts, self._slow, now_us) for job in firsts.values()}
         self._explained_us = {job_id: at_us for job_id, at_us in self._explained_us.items() if at_us > again_us}
         self._explained_us |= dict.fromkeys((job.id for job in waiting), now_us)
         new: dict[int | str, str] = {}

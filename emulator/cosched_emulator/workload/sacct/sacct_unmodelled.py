@@ -13,21 +13,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_emulator.workload.sacct.sacct_jobs import (
-    COMPONENTS,
-    NO_NODES,
-    THROTTLED,
-    Jobs,
-    nodes_by_partition,
-    options_of,
-)
+from cosched_emulator.workload.sacct import sacct_jobs
 from cosched_plugin.common.sacct_rows import UNNAMED
 
 # Counts of `sacct_jobs` that are about it.
-TOLD_OF_JOBS: Final = (THROTTLED, COMPONENTS, NO_NODES)
+TOLD_OF_JOBS: Final = (sacct_jobs.THROTTLED, sacct_jobs.COMPONENTS, sacct_jobs.NO_NODES)
 
 
-_Test = Callable[[Jobs], NDArray[np.bool_]]
+_Test = Callable[[sacct_jobs.Jobs], NDArray[np.bool_]]
 
 
 def _resource(name: str, option: str) -> _Test:
@@ -37,7 +30,7 @@ def _resource(name: str, option: str) -> _Test:
     def has(amounts: Mapping[str, int]) -> bool:
         return any(amount and named.fullmatch(resource) for resource, amount in amounts.items())
 
-    def applies(jobs: Jobs) -> NDArray[np.bool_]:
+    def applies(jobs: sacct_jobs.Jobs) -> NDArray[np.bool_]:
         told: NDArray[np.bool_] = jobs.of("allocated", bool) | jobs.of("requested", bool)
         found: NDArray[np.bool_] = (
             jobs.of("allocated", has) | jobs.of("requested", has) | (~told & _matches(option)(jobs))
@@ -47,7 +40,7 @@ def _resource(name: str, option: str) -> _Test:
     return applies
 
 
-def _has_memory(jobs: Jobs) -> NDArray[np.bool_]:
+def _has_memory(jobs: sacct_jobs.Jobs) -> NDArray[np.bool_]:
     told = [jobs.of(name, lambda amounts: bool(amounts.get("mem"))) for name in ("requested", "allocated")]
     told.append(jobs.of("memory", lambda text: re.search("[1-9]", text) is not None))
     found: NDArray[np.bool_] = np.logical_or.reduce(told)
@@ -56,7 +49,7 @@ def _has_memory(jobs: Jobs) -> NDArray[np.bool_]:
 
 def _matches(option: str) -> _Test:
     asked = re.compile(rf"\s(?:{option})", re.ASCII)
-    return lambda jobs: jobs.of("command", lambda command: asked.search(options_of(command)) is not None)
+    return lambda jobs: jobs.of("command", lambda command: asked.search(sacct_jobs.options_of(command)) is not None)
 
 
 def _waited_for(reason: str) -> _Test:
@@ -78,7 +71,7 @@ _KINDS: Final[Sequence[tuple[str, Sequence[_Test]]]] = (
 )  # fmt: skip
 
 
-def unmodelled(jobs: Jobs, counts: Mapping[str, int], sizes: int) -> Iterator[str]:
+def unmodelled(jobs: sacct_jobs.Jobs, counts: Mapping[str, int], sizes: int) -> Iterator[str]:
     """Yield what binds some jobs, and no scenario has; ``sizes``: of nodes. No name of a site's is told."""
     for told, tests in _KINDS:
         count = np.count_nonzero(np.logical_or.reduce([applies(jobs) for applies in tests]))
@@ -97,9 +90,9 @@ def unmodelled(jobs: Jobs, counts: Mapping[str, int], sizes: int) -> Iterator[st
         yield f"nodes of {sizes} sizes: a job may run on any that it fits on"
 
 
-def _partitions(jobs: Jobs) -> Iterator[str]:
+def _partitions(jobs: sacct_jobs.Jobs) -> Iterator[str]:
     """Yield how many partitions there are, and how many of them share nodes."""
-    nodes = nodes_by_partition(jobs)
+    nodes = sacct_jobs.nodes_by_partition(jobs)
     if len(nodes) < 2:
         return
     users = Counter(node for own in nodes.values() for node in own)

@@ -11,14 +11,7 @@ from math import inf
 from typing import ClassVar, NamedTuple, cast
 
 from cosched_plugin import api
-from cosched_plugin.policies.coexecution.halves import (
-    NOTE,
-    Halves,
-    ratio_alone,
-    ratio_beside,
-    ratio_of,
-    running_tenants,
-)
+from cosched_plugin.policies.coexecution import halves
 
 
 class Slowed(NamedTuple):
@@ -56,7 +49,7 @@ class SpreadSeat(NamedTuple):
     def decisions(self) -> tuple[api.Action, ...]:
         """Return the start, the ratios, and the new expected ends of the jobs beside it."""
         job_id = self.offer.job.id
-        actions: list[api.Action] = [self.offer.start(), api.SetNote(job_id, NOTE, self.offer.factor)]
+        actions: list[api.Action] = [self.offer.start(), api.SetNote(job_id, halves.NOTE, self.offer.factor)]
         for each in self.slowed:
             actions += revised(each, self.view)
         return tuple(actions)
@@ -94,11 +87,11 @@ class Neighbours(api.Matching):
     def prepare(self, context: api.Context) -> Iterator[api.Action]:
         """Yield the new expected ends of jobs whose neighbours have changed."""
         view = context.view
-        yield from api.delete_stale_notes(view, NOTE)
+        yield from api.delete_stale_notes(view, halves.NOTE)
         if self._settled_at == view.version:
             return
         nodes_of = view.nodes_by_job
-        tenants = [(running, nodes_of[running.job.id]) for running in running_tenants(view)]
+        tenants = [(running, nodes_of[running.job.id]) for running in halves.running_tenants(view)]
         settled = True
         for running, nodes in tenants:
             others = [other for other, theirs in tenants if theirs & nodes and other is not running]
@@ -111,14 +104,14 @@ class Neighbours(api.Matching):
     def seat(self, offer: api.Offer, context: api.Context, gate: api.Gate) -> api.Seat | None:
         """Return the offer with its effect on the jobs beside it, if the gate admits that."""
         view = context.view
-        placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
+        placement = cast(halves.Halves, context.placement)  # it provides HALVES: the composition requires that
         if not placement.is_spread(offer.runs, view):
             return offer if gate.admit(offer) else None
         nodes, nodes_of = api.nodes_of(offer.runs), view.nodes_by_job
-        beside = tuple([running for running in running_tenants(view) if nodes_of[running.job.id] & nodes])
+        beside = tuple([running for running in halves.running_tenants(view) if nodes_of[running.job.id] & nodes])
         slowed = []
         for running in beside:
-            ratio = max(ratio_of(running, view), ratio_beside(running.job, offer.job, view.pairs))
+            ratio = max(halves.ratio_of(running, view), halves.ratio_beside(running.job, offer.job, view.pairs))
             if ratio == inf:
                 return None  # the manager has started that job here, and it shares nodes with none
             change = _change(running, ratio, view)
@@ -133,18 +126,18 @@ class Neighbours(api.Matching):
 
 def ratio_among(job: api.JobSpec, others: list[api.Running], model: api.PairModel | None) -> float:
     """Return a spread job's run time among its neighbours over the compact one: the worst of them decides."""
-    return max([ratio_alone(job, model), *[ratio_beside(job, other.job, model) for other in others]])
+    return max([halves.ratio_alone(job, model), *[halves.ratio_beside(job, other.job, model) for other in others]])
 
 
 def revised(change: Slowed, view: api.View) -> list[api.Action]:
     """Return the decisions that give a running job its new expected end and its new ratio."""
     job_id = change.running.job.id
-    return [*api.expect_end(job_id, change.end_us, view), api.SetNote(job_id, NOTE, change.ratio)]
+    return [*api.expect_end(job_id, change.end_us, view), api.SetNote(job_id, halves.NOTE, change.ratio)]
 
 
 def _change(running: api.Running, ratio: float, view: api.View) -> Slowed | None:
     """Return what a new ratio means for a running job; None if the ratio is the present one, or the manager's doing and unknown."""
-    before = ratio_of(running, view)
+    before = halves.ratio_of(running, view)
     if ratio in (before, inf):
         return None
     now_us = view.now_us
@@ -158,8 +151,8 @@ def _facts(offer: api.Offer, beside: tuple[api.Running, ...], view: api.View) ->
     neighbours = [
         {
             "job": running.job.id,
-            "ratio": ratio_beside(offer.job, running.job, model),
-            "its_ratio": ratio_beside(running.job, offer.job, model),
+            "ratio": halves.ratio_beside(offer.job, running.job, model),
+            "its_ratio": halves.ratio_beside(running.job, offer.job, model),
         }
         for running in beside
     ]
