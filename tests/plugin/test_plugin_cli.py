@@ -89,16 +89,6 @@ def test_wrong_configuration_is_an_error_before_connecting(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("serve",), ("nope",), ("serve", "--connect", "ipc://x", "--wait", "-1"), ("check",)], ids=" ".join
-)
-def test_wrong_usage_is_an_error(arguments: tuple[str, ...], commands: Commands) -> None:
-    code, out, err = commands.plugin(*arguments)
-    assert (code, out) == (2, "")
-    assert err.splitlines()[-1].partition(":")[0].lower() in ("error", PROGRAM)
-    assert "Traceback" not in err
-
-
-@pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
         (("serve", "--connect", "ipc://x", "--nope"), 2, "No such option"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -253,60 +252,20 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--policy", "eazy"), "no policy 'eazy'; did you mean 'easy'?"),
         (("--policy", "least_work.LeastWork"), "; a class of yours is MODULE:CLASS, such as least_work:LeastWork"),
-        (("--policy", "math:pi"), "policy math:pi: expected a class, got 3.14"),
-        (("--policy", "none.toml"), "none.toml: No such file or directory"),
         (("--policy", ""), "no policy ''"),
-        (
-            ("--policy", "nomodule:X"),
-            "policy nomodule:X: no module 'nomodule' on Python's path: set PYTHONPATH to the folder that holds nomodule.py",
-        ),
-        (("--policy", "lct", "--set", "placement.thresold=2"), "did you mean 'threshold'?"),
-        (
-            ("--policy", "lct", "--set", "placement.threshold=0.5"),
-            "policy.placement.threshold: expected a number >= 1, got 0.5",
-        ),
-        (("--set", "backfill"), "--set backfill: expected KEY=VALUE"),
         (("--set", "backfil=easy"), "policy.backfil: no such key; did you mean 'backfill'?"),
         (("--annotations", ""), "Invalid value for '--annotations': expected the name of a file, got ''"),
-        (("--trace", ""), "Invalid value for '--trace': expected the name of a file, got ''"),
         (("--trace", "run"), "run: expected run/trace.jsonl, or a file outside the run folder"),
         (("--trace", "../{here}/./run/"), "/run/: expected run/trace.jsonl, or a file outside the run folder"),
         (("--trace", "run.partial"), "run.partial: expected run/trace.jsonl, or a file outside the run folder"),
-        (("--mix", "hgih"), "did you mean 'high'?"),
-        (
-            ("--node", "rua"),
-            "cluster.preset: expected sockets x cores x threads, such as 2x16x2, or one of the presets g-lo",
-        ),
-        (("--node", "2x16"), "single, two-socket-2x32, got '2x16'"),
-        (
-            ("--node", "2x0x2"),
-            "cluster: expected a possible machine, got cores_per_socket: must be at least 1, not 0",
-        ),
-        (("--node", "rua-4wai"), "got 'rua-4wai'; did you mean 'rua-4way'?"),
-        (
-            ("--node", "2x8x2", "--cores", "4"),
-            "cluster.cores: expected nothing: preset = '2x8x2' gives the cores, got 4",
-        ),
         (("--memory-gb", "nan"), "Invalid value for '--memory-gb': expected a number, got nan"),
-        (("--memory-gb", "0.0001"), "memory_mb: must be at least 1, not 0"),
-        (("--bandwidth-gbs", "-1"), "Invalid value for '--bandwidth-gbs'"),
         (("--machine", "none.toml"), "cluster: expected either a file or other keys, got file and nodes"),
-        (("--machine", ""), "Invalid value for '--machine': expected the name of a file, got ''"),
-        (("--processors", "8"), "cluster: expected either nodes or processors, got both"),
-        (("--swf", "x.swf"), "workload: expected one of swf, lublin, nas and applications, got swf and lublin"),
         (("--first", "2"), "workload.first: expected nothing: it has no effect without jobs of workload.swf, got 2"),
-        (("--aarr", "nan"), "workload.aarr: expected a number above 0, at most 10000, got nan"),
-        (("--deadline", "nan"), "clock.deadline_s: expected a number of seconds"),
-        (("--cores", "100000"), "at most 1024 hardware threads a node, got 100000"),
         (("--nodes", "99999999999"), "at most 1048576 nodes, got 99999999999"),
-        (("--nodes", "0"), "Invalid value for '--nodes'"),
-        (("--lublin", "many"), "Invalid value for '--lublin'"),
         (("--link", "carrier-pigeon"), "Invalid value for '--link'"),
         (("--policie", "easy"), "No such option"),  # the rest differs between versions of click
         (("a.toml", "b.toml"), "Got unexpected extra argument (b.toml)"),
-        (("none.toml",), "none.toml: expected a readable scenario file, got No such file or directory"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -337,36 +296,10 @@ def test_missing_settings_give_warnings(commands: Commands) -> None:
     )
 
 
-def test_wrong_keys_in_a_scenario_are_named(commands: Commands) -> None:
-    (commands.folder / "s.toml").write_text("[cluster]\nnods = 4\n")
-    assert "s.toml: cluster.nods: expected one of busy_w, cores" in assert_one_line(
-        commands.emulator("simulate", "s.toml"), 2
-    )
-    (commands.folder / "s.toml").write_text("[policy]\npreset = 'easy'\n[workload]\nlublin = 3\n")
-    said = assert_one_line(commands.emulator("serve", "s.toml", "--bind", "ipc://x"), 2)
-    assert said == "s.toml: policy: expected no policy: the scheduler that connects brings its own, got one"
-
-
-def test_unreadable_logs_are_an_error(commands: Commands) -> None:
+def test_rows_that_cannot_be_read_may_be_skipped(commands: Commands) -> None:
     row = ROW.format(1, 0, 50, 2, 2, 60)
-    files: dict[str, tuple[bytes | None, str]] = {
-        "missing.swf": (None, "missing.swf: expected a file that can be read, got No such file or directory"),
-        "empty.swf": (b"", "empty.swf: expected at least one job that can run, got 0 rows, 0 usable jobs"),
-        "short.swf": (b"1 0 0 10 1\n", "short.swf:1: expected 18 fields, got 5"),
-        "word.swf": (
-            (row + row.replace(" 50 ", " ten ")).encode(),
-            "word.swf:2: field 'run time': expected a number, got 'ten'",
-        ),
-        "cut.swf.gz": (gzip.compress(row.encode() * 50)[:-9], "cut.swf.gz: expected a whole gzip file"),
-        "t": (None, "t: expected a regular file, got a directory"),
-    }
-    for name, (content, text) in files.items():
-        if content is not None:
-            (commands.folder / name).write_bytes(content)
-        said = assert_one_line(commands.emulator("simulate", "--swf", name), 2)
-        assert said.startswith(text)
-    code, *_ = commands.emulator("simulate", "--swf", "word.swf", "--skip-bad-rows", "--nodes", "4")
-    assert code == 0
+    (commands.folder / "word.swf").write_text(row + row.replace(" 50 ", " ten "))
+    assert commands.emulator("simulate", "--swf", "word.swf", "--skip-bad-rows", "--nodes", "4").code == 0
 
 
 def test_presets_are_listed(commands: Commands) -> None:
@@ -376,10 +309,6 @@ def test_presets_are_listed(commands: Commands) -> None:
     assert (shapes["rua-4way"]["threads"], shapes["rua-4way"]["memory_bandwidth_mbs"]) == (4, 6000)
     code, out, _ = commands.emulator("presets")
     assert [line.split()[0] for line in out.splitlines()[1:]] == list(shapes)
-
-
-def test_an_unknown_command_is_an_error(commands: Commands) -> None:
-    assert "No such command 'simulat'" in assert_one_line(commands.emulator("simulat"), 2)
 
 
 # ---------------------------------------------------------------- two processes

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.commands import assert_one_line
 from tests.plugin.slurm.bed import bed, on_each_slurm
-from tests.processes import environment, run_python
+from tests.processes import ended, environment, fork_program, run_python
 
 from cosched_hwmodel.measured.co_run_table import CERTAIN, OFTEN, Evidence, read_table
 from cosched_hwmodel.measured.elapsed_times import Run
@@ -133,7 +133,8 @@ def row(number: int, start_s: int, end_s: int, nodes: str, name: str, state: str
 
 def beliefs(folder: Path, *options: str) -> Any:
     """Return what the command says of the file ``jobs`` in a folder."""
-    ran = run_python("-m", "cosched_plugin", "slurm", "beliefs", "--sacct", "jobs", "--json", *options, folder=folder)
+    command = ("slurm", "beliefs", "--sacct", "jobs", "--json", *options)
+    ran = ended(fork_program("cosched_plugin", *command, folder=folder))
     assert (ran.code, ran.err) == (0, "")
     return json.loads(ran.out)
 
@@ -321,7 +322,7 @@ def test_what_cannot_be_used_is_refused_in_one_line(
     (tmp_path / "jobs").write_text(f"{HEADER}\n{row(1, 0, 9, 'n1', 'a')}\n")
     (tmp_path / "site.toml").write_text(site)
     command = ("slurm", "beliefs", "--sacct", "jobs", "--site", "site.toml", *options)
-    ran = run_python("-m", "cosched_plugin", *command, folder=tmp_path)
+    ran = ended(fork_program("cosched_plugin", *command, folder=tmp_path))
     assert words in assert_one_line(ran, 2, "cosched-plugin")
 
 

@@ -273,6 +273,21 @@ def test_a_quantum_is_over_when_the_last_job_that_waits_for_its_turn_is_suspende
     assert done.ends_s()[2] == 1.7
 
 
+@pytest.mark.parametrize("change", ["cancel", "fail-node"])
+def test_jobs_that_are_taken_away_in_a_quantum(change: str) -> None:
+    target = 1 if change == "cancel" else 0
+    script = [Scripted(1_400_000, "cancel" if change == "cancel" else "fail-node", target)]
+    jobs = [big(1, run_us=4 * S), big(2, run_us=2 * S, processes=2)]
+    starts = [wide(1), m.StartJob(2, runs_on((1, 2, 1, 1)), S, None, 1)]
+    done = share(once([*starts, m.SetRotation(1, turns((0,), (1,)))]), jobs, script=script)
+    state = m.CANCELLED if change == "cancel" else m.NODE_FAIL
+    first = done.records[1]
+    assert (first.state, first.end_us, first.dispatched_us) == (state, 1_400_000, S)
+    assert (first.work_us, first.cpu_us) == (S, S)
+    assert done.turns() == [(1,), (2,), (2,)]
+    assert done.ends_s()[2] == 3.0
+
+
 def test_a_job_that_is_requeued_and_starts_again_in_one_quantum_has_no_share_of_it() -> None:
     """What it consumed before belongs to a run that is lost."""
     script = [Scripted(700_000, "fail-node", 3), Scripted(710_000, "return-node", 3)]
