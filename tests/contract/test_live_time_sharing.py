@@ -1,4 +1,4 @@
-"""A live manager and its scheduler as two processes, with jobs in slots: a frozen scheduler, a standby, kills, lost messages."""
+"""A live manager and its scheduler as two processes, with jobs in slots: a standby, kills, lost messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from cosched_emulator.users.requests import ListHistory, Request, ShowJobs, Show
 
 SECOND_US: Final = 1_000_000
 SPEED: Final = 40  # emulated seconds a second: a quantum takes 25 ms
-FROZEN: Final = 20  # quanta
 # A row of one job, a row of two, a row of three; the shares are such that the rows stay as they are.
 ROWS: Final[list[JobLine]] = [
     *[(0, 16, 300, 0.05), (0, 8, 300, 0.6), (0, 8, 300, 0.55)],
@@ -97,45 +96,9 @@ def read_quanta(folder: Path) -> list[dict[str, Any]]:
         return list(csv.DictReader(stream))
 
 
-def sums(rows: list[dict[str, Any]], column: str, first: int, last: int) -> dict[str, float]:
-    """Return the sum of a column over some quanta, by job."""
-    found: dict[str, float] = {}
-    for row in rows:
-        if first <= int(row["quantum"]) <= last:
-            found[row["job_id"]] = found.get(row["job_id"], 0.0) + float(row[column])
-    return found
-
-
 def assert_only_stale_refusals(site: LiveSite) -> None:
     refused = [text for _, text in site.ask(ShowOverview())["decisions"] if text.startswith("refused")]
     assert all("stale" in text for text in refused), refused
-
-
-@pytest.mark.parametrize("policy", ["paired-gang", pytest.param("gang", marks=pytest.mark.slow)])
-def test_a_scheduler_stopped_for_twenty_quanta_costs_no_job_a_quantum(policy: str, commands: Commands) -> None:
-    site = LiveSite(commands, scenario_of(commands.folder, ROWS), policy)
-    wait_until(lambda: site.quantum() > 40)
-    site.plugin.send_signal(signal.SIGSTOP)
-    began = site.quantum()
-    (waiting,) = site.ask(submit_job(2, 5 * SECOND_US))["job_ids"]
-    wait_until(lambda: site.quantum() > began + FROZEN)
-    (job,) = site.ask(ShowJobs((Target(waiting),)))["jobs"]
-    assert job["state"] == "PENDING"
-    assert len(site.slots()["rows"]) == 3
-    site.plugin.send_signal(signal.SIGCONT)
-    wait_until(lambda: site.ask(ShowJobs((Target(waiting),)))["jobs"][0]["state"] == "COMPLETED")
-    assert_only_stale_refusals(site)  # on a busy machine the scheduler, too, is late
-    site.stop()
-    simulate(site.table, policy, out=commands.folder / "undisturbed")
-    live, undisturbed = site.quanta(), read_quanta(commands.folder / "undisturbed")
-    for column in ("allowed_s", "cpu_s"):
-        ran, expected = [sums(rows, column, began + 1, began + FROZEN) for rows in (live, undisturbed)]
-        assert ran.keys() == expected.keys() == set("123456")
-        for job, seconds in ran.items():
-            processes = ROWS[int(job) - 1][1] if column == "cpu_s" else 1
-            assert abs(seconds - expected[job]) <= 1.01 * processes, (column, ran, expected)  # a quantum
-    numbers = [int(row["quantum"]) for row in live]
-    assert set(numbers) == set(range(1, max(numbers) + 1))
 
 
 def test_a_standby_takes_over_in_the_middle_of_a_round(commands: Commands) -> None:

@@ -137,14 +137,6 @@ def response_time_impact(
     return (dec - inc) / max(len(push_down) + len(pull_up), 1)
 
 
-def expected_ends(remaining_a: Number, remaining_b: Number, sl: Number) -> tuple[Fraction, Fraction]:
-    """Return when each job of a pair ends, from now: both run at 1/sl until the first one ends, then the other at full speed."""
-    shorter, longer = sorted((Fraction(remaining_a), Fraction(remaining_b)))
-    first = shorter * Fraction(sl)
-    last = first + (longer - shorter)
-    return (first, last) if remaining_a <= remaining_b else (last, first)
-
-
 # ---------------------------------------------------------------- classes and order
 
 

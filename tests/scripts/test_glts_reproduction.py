@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.papers.figures import Figures, Where
+from scripts.papers.figures import Figures
 from scripts.papers.glts import experiment as ex
-from scripts.papers.glts.claims import claims, where_of_block, where_of_slack
+from scripts.papers.glts.claims import claims
 from scripts.papers.glts.measures import TENTHS, Watch, delay_figures, figures, relative_responses
 from scripts.papers.lists import LISTS
 from scripts.papers.study import BASE, Size
@@ -44,38 +44,6 @@ def runs() -> dict[str, Run]:
 # ---------------------------------------------------------------- experiment
 
 
-def test_every_scheduler_tries_all_windows_but_one(cells: tuple[Cell, ...]) -> None:
-    base = [cell for cell in cells if cell.names["variants"] == BASE and cell.names["beliefs"] == ex.EXACT]
-    for workload in ex.AARR:
-        names = [cell.policy for cell in base if cell.names["workloads"] == workload and cell.names["seeds"] == "1"]
-        assert names == [*ex.BASES, *(ex.PLAIN if workload == "W1" else ())]
-    for cell in cells:
-        if cell.policy in (*ex.SCHEDULERS, ex.ONE):
-            assert cell.settings["matching"]["fairness_tries"] == ("one" if cell.policy == ex.ONE else "all")
-
-
-def test_plain_space_sharing_has_the_same_nodes_without_slices(cells: tuple[Cell, ...]) -> None:
-    found = {cell.policy: cell for cell in cells if cell.names["seeds"] == "1" and cell.policy in (ex.SSP, *ex.PLAIN)}
-    for name in ex.PLAIN:
-        settings = found[name].settings
-        assert settings["slices"]["name"] == "none"
-        assert settings["placement"] == found[ex.SSP].settings["placement"]
-    (drawn,) = [cell.scenario for cell in cells if cell.names["variants"] == ex.ORIGINAL and cell.names["seeds"] == "1"]
-    assert (drawn.cluster.nodes, drawn.cluster.preset, drawn.workload.grow) == (128, "single", False)
-
-
-def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
-    for cell in cells:
-        kind, _, value = cell.names["variants"].partition("-")
-        if kind == "block":
-            assert cell.settings["matching"]["block"] == int(value)
-        elif kind == "slack":
-            assert cell.settings["fairness"]["factor"] == (1e6 if value == "none" else float(value))
-        elif kind == "gap":
-            assert cell.scenario.workload.gap_factor == float(value)
-        assert cell.scenario.workload.aarr == ex.AARR[cell.names["workloads"]]
-
-
 def test_stages_run_in_order_seed_by_seed(cells: tuple[Cell, ...]) -> None:
     size = Size(50, 4)
     stages = [product.stage for product in ex.products(size)]
@@ -89,26 +57,6 @@ def test_stages_run_in_order_seed_by_seed(cells: tuple[Cell, ...]) -> None:
     quick = cells_of(Size(50, 2, quick=True))
     assert {cell.names["variants"] for cell in quick} == {BASE, *ex.QUICK}
     assert {cell.names["beliefs"] for cell in quick} == {ex.EXACT}
-
-
-def test_all_that_the_page_asks_for_is_run(cells: tuple[Cell, ...]) -> None:
-    known = {
-        tuple(cell.names[axis] for axis in ("workloads", "policies", "variants", "beliefs")): cell for cell in cells
-    }
-
-    def there(where: Where) -> bool:
-        return (where.workload, where.policy, where.variant or BASE, where.belief or ex.EXACT) in known
-
-    assert all(there(where_of_block(size, name)) for size in ex.BLOCKS for name in (ex.GLTS, "GLTS-FBO", "GLTS-NS"))
-    assert all(there(where_of_slack(factor)) for factor in ex.SLACKS)
-    gaps = [BASE if gap == "1.0" else f"gap-{gap}" for gap in ex.GAPS]
-    assert all(there(Where("W1", name, gap)) for gap in gaps for name in (ex.SSP, "CST"))
-    for (workload, name, variant, belief), cell in known.items():
-        base = ex.space_sharing(Where(workload, name, variant, belief))
-        assert there(base)
-        same = known[base.workload, base.policy, base.variant or BASE, base.belief or ex.EXACT]
-        assert same.scenario.workload == cell.scenario.workload
-        assert same.scenario.preemption == cell.scenario.preemption
 
 
 # ---------------------------------------------------------------- measures

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripts.papers.figures import Figures, Where
@@ -51,28 +50,6 @@ def test_a_few_seeds_of_all_experiments_run_first(cells: tuple[Cell, ...]) -> No
     assert {cell.names["variants"] for cell in quick} == {BASE, "printed"}
     loads = {cell.scenario.workload.load for cell in quick if cell.scenario.workload.lublin}
     assert loads == {0.5, 0.95}
-
-
-def test_all_policies_get_the_same_jobs(cells: tuple[Cell, ...]) -> None:
-    jobs: dict[tuple[str, str], set[Any]] = {}
-    for cell in cells:
-        if cell.names["variants"] == BASE:
-            place = (cell.names["workloads"], cell.names["seeds"])
-            jobs.setdefault(place, set()).add((cell.scenario.workload, cell.scenario.time_sharing, cell.scenario.seed))
-    assert all(len(found) == 1 for found in jobs.values())
-    heavy = {cell.policy for cell in cells if cell.names["workloads"] == ex.dynamic(ex.HOMOGENEOUS, "0.95")}
-    assert heavy == {ex.STRICT, ex.BARE, ex.PAIRED, ex.NODE, "blind", ex.BATCH}
-
-
-def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
-    assert {cell.settings["backfill"]["alternates"] for cell in cells if cell.policy == ex.BARE} == {"off"}
-    chosen = {cell.names["variants"]: cell for cell in cells}
-    assert chosen["printed"].settings["pairing"]["name"] == "printed"
-    assert chosen["band 60"].settings["backfill"]["band"] == 60
-    assert chosen["exact"].scenario.time_sharing is not None
-    assert chosen["exact"].scenario.time_sharing.nodes == "exact"
-    assert chosen["jitter 0.2"].scenario.workload.jitter == 0.2
-    assert chosen["lost 2 %, sharp change"].settings["backfill"]["sharp_change"] == "any"
 
 
 def test_jobs_of_a_mix_are_in_order_and_end_together() -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -269,25 +268,6 @@ def test_the_first_seeds_of_all_experiments_run_first(lomarc_plan: Plan) -> None
     assert {run.names["variants"] for run in lomarc_plan.cells} == {BASE, *lomarc.FORMS, *lomarc.VARIANTS}
     quick = make_plan(read_experiment(lomarc.experiment(Size(50, 3, quick=True))))
     assert {run.key for run in quick.cells} == {run.key for run in first}
-
-
-def test_every_run_of_lomarc_has_a_run_of_pss_with_the_same_jobs(lomarc_plan: Plan) -> None:
-    found = {(*run.names.values(),): run for run in lomarc_plan.cells}
-    for run in lomarc_plan.cells:
-        where = Where(*(run.names[axis] for axis in ("workloads", "policies", "variants", "beliefs")))
-        base = lomarc.space_sharing(where)
-        names = {
-            **run.names,
-            "policies": base.policy,
-            "variants": base.variant or BASE,
-            "beliefs": lomarc.EXACT,
-        }
-        jobs, own = found[(*names.values(),)].scenario.workload, run.scenario.workload
-        assert jobs == replace(
-            own, characteristics=(own.characteristics or "").partition(",")[0]
-        )  # what PSS sees of them
-        standard = run.policy == "L-N"
-        assert (run.scenario.truth.cpu == "standard") == (run.scenario.cluster.preset == "lomarc-standard") == standard
 
 
 def test_harm_is_measured_in_base_runs_of_m1(lomarc_plan: Plan) -> None:

@@ -1,21 +1,17 @@
-"""A live manager whose jobs take turns: a frozen scheduler, late answers, ends between two looks at the clock."""
+"""A live manager whose jobs take turns: late answers, and ends between two looks at the clock."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tests.emulator.live.test_live_random import Books, live_manager
 from tests.emulator.submissions import submit_job
 from tests.runs import runs_on
 
 from cosched_emulator import prepare
-from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.record import StayEnded
-from cosched_emulator.users.requests import Done, Requester, ShowOverview
-from cosched_emulator.users.told import rows_of
+from cosched_emulator.users.requests import Done, Requester
 from cosched_plugin.protocol import messages as m
 
 S = 1_000_000
@@ -54,29 +50,6 @@ def answer(live: LiveManager, at_us: int, actions: Iterable[m.Action]) -> None:
     live.answer(at_us, batch[0], list(actions))
 
 
-def dispatched_s(live: LiveManager) -> dict[int, float]:
-    live.manager.unfinished_records(live.now_us)  # brings the times up to date
-    return {number: (job.dispatched_us or 0) / S for number, job in live.manager.running.items()}
-
-
-def test_a_frozen_scheduler_costs_no_job_a_quantum() -> None:
-    live = site()
-    jobs = [submit(live, 0, 60 * S) for _ in range(3)]
-    answer(live, 40_000, [*(wide(number, slot) for slot, number in enumerate(jobs)), m.SetRotation(1, turns(0, 1, 2))])
-    live.advance(3 * S)
-    assert live.batch() is not None  # which the scheduler never answers
-    before = dispatched_s(live)
-    for at_s in range(4, 24):
-        live.advance(at_s * S)
-        if at_s == 10:
-            submit(live, at_s * S, S)
-        live.check()
-    after = dispatched_s(live)
-    assert all(abs(after[number] - before[number] - 20 / 3) < 1 for number in jobs)
-    assert sum(after.values()) - sum(before.values()) == 20
-    assert list(live.manager.pending) == [4]
-
-
 def test_an_end_between_two_looks_at_the_clock_is_recorded_exactly() -> None:
     live = site()
     first, second = submit(live, 0, 1_500_000), submit(live, 0, 4 * S)
@@ -112,31 +85,3 @@ def test_late_answers_about_slots_that_have_vanished_are_stale() -> None:
     assert slots is not None
     assert (slots.turns, slots.quantum) == (turns(1), 4)
     assert [text for _, text in live.decisions][-1] == "turns 1"
-
-
-def test_users_see_the_slots() -> None:
-    live = site()
-    first, second = submit(live, 0, 60 * S), submit(live, 0, 60 * S)
-    answer(live, 0, [wide(first, 0), wide(second, 1), m.SetRotation(1, turns(0, 1))])
-    live.advance(1_500_000)
-
-    def overview() -> dict[str, Any]:
-        done = answer_query(live, accounting, dict, ShowOverview(10))
-        assert isinstance(done, Done)
-        return dict(done.result)
-
-    accounting = Accounting.create(None, {})
-    seen = overview()
-    assert [turn["slots"] for turn in seen["slots"]["turns"]] == [[1], [0]]
-    assert seen["slots"]["quantum"] == 2
-    cells = [
-        (row["slot"], cell["job"], cell["node_list"], cell["runs_as"])
-        for row in seen["slots"]["rows"]
-        for cell in row["jobs"]
-    ]
-    assert cells == [(0, "1", "[0-3]", None), (1, "2", "[0-3]", "row")]
-    assert seen["status"]["threads"] == {"all": 4, "used": 4}  # each counts once
-    assert [row["shares_with"] for row in rows_of(seen["jobs"])] == [[], []]
-    answer(live, 1_600_000, [m.SetRotation(2, (m.Turn((0, 1)),))])
-    assert [row["shares_with"] for row in rows_of(overview()["jobs"])] == [["2"], ["1"]]
-    accounting.close()

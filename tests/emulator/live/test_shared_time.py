@@ -1,4 +1,4 @@
-"""Jobs in slots under a live manager: what users see, late answers, and a scheduler that is frozen."""
+"""Jobs in slots under a live manager: what users see, late rotations, and a scheduler that is frozen."""
 
 from __future__ import annotations
 
@@ -66,36 +66,6 @@ def test_a_frozen_scheduler_costs_no_job_a_quantum(policy: str, jobs: list[JobLi
     assert min(undisturbed.values()) > 0.5
     if policy != "gang":
         assert sum(undisturbed.values()) > 1.1 * FROZEN  # jobs run in pairs
-
-
-def test_a_late_answer_about_a_row_that_has_vanished_is_stale(tmp_path: Path) -> None:
-    jobs: list[JobLine] = [(0, 16, 60, FINE), (0, 16, 6, FINE), (4.5, 16, 30, FINE), (8, 4, 1, FINE)]
-    site = Site(scenario_of(tmp_path, jobs), "gang")
-    while [start.job_id for start in site.under_way(m.StartJob)] != [3]:
-        site.run_until(site.live.now_us / SECOND + 0.0005)
-        assert site.quantum < 9
-    (rotation,) = site.under_way(m.SetRotation)
-    assert [turn.slots for turn in rotation.turns] == [(1,), (2,), (0,)]
-    site.frozen = True
-    begun = site.quantum
-    site.run_to_quantum(begun + FROZEN)
-    assert set(site.live.manager.running) == {1}  # job 2 has ended, and its row is empty
-    assert set(site.live.manager.pending) == {3, 4}  # they wait for the scheduler
-    during = [record for record in site.quanta if record.number > begun + 1]
-    ran = [(record.turn, [part.job_id for part in record.parts]) for record in during]
-    assert ran[:3] == [(0, [1]), (1, [2]), (0, [1])]  # the last rotation goes on
-    assert ran[-8:] == [(0, [1])] * 8  # the turn without jobs is passed over
-    site.frozen = False
-    site.run_until(site.live.now_us / SECOND + 0.001)  # the answer arrives
-    assert site.live.manager.refused == 1
-    assert [text for _, text in site.live.decisions][-2:] == ["refused: stale: slot 1 has no job", "start 3 in slot 2"]
-    assert site.live.manager.running[3].slot == 2
-    site.run_until(site.live.now_us / SECOND + 6.5)
-    site.assert_agreement()
-    assert [turn.slots for turn in site.processes.rotation.turns] in ([(0,), (2,)], [(2,), (0,)])
-    assert set(site.live.manager.running) == {1, 3}  # job 4 was short, and has ended
-    site.run_until(200)
-    assert site.live.unfinished == 0
 
 
 @pytest.mark.parametrize("delay_s", [0.3, 1.4, 7.0])

@@ -15,8 +15,6 @@ from tests.emulator.results.samples import (
     record,
     records_on_unequal_nodes,
     stay,
-    workload_of,
-    write_run,
 )
 from tests.properties import drawn
 from tests.runs import run_on
@@ -124,12 +122,6 @@ def test_a_run_folder_has_the_figures_of_its_run(policy: str, suspends: bool, tm
         assert None not in figures
         assert all(found.completed for found in figures.jobs.values())
     assert all(found.core_utilisation for found in figures.high_load.values())  # with the last rules
-
-
-def stored(out: Path, records: list[JobRecord], machine: Sequence[NodeClass]) -> Path:
-    """Write a run folder and return its path."""
-    summary, workload = summarise(records, machine), workload_of(records)
-    return write_run(out, records, machine, summary=summary, resolved_config={}, workload=workload, timing={})
 
 
 def test_every_figure_is_in_one_row_of_the_tables() -> None:

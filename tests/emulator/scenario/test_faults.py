@@ -129,9 +129,6 @@ def test_faults_end_at_the_largest_time() -> None:
     assert all(fault.at_us <= INT64_MAX for fault in found)
 
 
-SLOW = {"mean_normal_s": 1, "mean_slow_s": 1, "slowdown": 2}
-
-
 @pytest.mark.parametrize(
     ("tables", "lacking"),
     [

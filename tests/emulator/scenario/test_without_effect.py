@@ -101,6 +101,3 @@ def test_facts_that_nobody_uses_are_named(
         (tmp_path / name).write_text(text)
     prepared = prepare(read_scenario(None, {"workload": {"lublin": 3}, **table}))
     assert [text for text in policy_warnings(choose("easy"), prepared) if told in text]
-
-
-LOMARC = {"workload": {"lublin": 3, "characteristics": "M1"}}

@@ -23,10 +23,7 @@ from cosched_hwmodel.draws import choice, uniform
 from cosched_hwmodel.statistical import draw_self_slowdown, draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM, round_up_us
 
-times = st.integers(0, 2**62)
-usages = st.none() | st.tuples(st.sampled_from(["cpu", "disk"]), times, times, times, times)
 ranges = st.sampled_from([(), ((0, 4), (8, 1))])
-pairs = st.none() | st.tuples(times, times)
 
 
 def test_repeated_values_are_stored_once() -> None:

@@ -252,25 +252,6 @@ def test_times_of_a_start_are_checked(own_us: int | None, estimate_us: int, limi
 
 
 @pytest.mark.parametrize("choose", [first_fit, packed])
-def test_plain_jobs_take_the_first_threads(choose: object) -> None:
-    """The job gets the first of all free threads in order; it fits if there are enough."""
-    random = Random("plain")
-    for _ in range(2000):
-        machine = machine_of(random)
-        pool = busy_pool(random, machine)
-        job = job_of(random, machine, plain=True)
-        free = sorted(places_of(pool.free))
-        if choose is packed:
-            there = {node: sum(1 for place in free if place[0] == node) for node in range(machine.nodes)}
-            free.sort(key=lambda place: (there[place[0]], place))
-        runs = (first_fit if choose is first_fit else packed)(job, pool.free, machine, pool.free_memory_mb)
-        assert (runs is None) == (len(free) < job.processes)
-        if runs is not None:
-            assert sorted(places_named(runs)) == sorted(free[: job.processes])
-            assert refusal_of(pool, job, runs) is None
-
-
-@pytest.mark.parametrize("choose", [first_fit, packed])
 def test_any_job_fills_nodes_in_order(choose: object) -> None:
     """Nodes are filled one after the other, each as full as the job's requests allow.
 
@@ -350,20 +331,6 @@ def test_most_processes_is_the_capacity_of_the_empty_machine() -> None:
             pool = ThreadPool(machine)
             fits = first_fit(job, pool.free, machine, pool.free_memory_mb) is not None
             assert fits == (job.processes <= machine.most_processes(job)), (job, machine.threads_of, layout)
-
-
-def test_most_processes_on_the_papers_machine() -> None:
-    """CTC: 84 nodes of four processors and one of two."""
-    machine = Machine((nodes_of(84, 4), nodes_of(1, 2)))
-    free = machine.exists
-    assert (machine.threads, machine.depth, machine.nodes) == (338, 4, 85)
-    assert first_fit(JobSpec(1, 0, 338, 1), free, machine, []) == ((0, 84, 15, 4), (84, 1, 3, 2))
-    assert first_fit(JobSpec(1, 0, 339, 1), free, machine, []) is None
-    assert packed(JobSpec(1, 0, 3, 1), free, machine, [0] * 85) == ((0, 1, 1, 1), (84, 1, 3, 2))
-    assert first_fit(JobSpec(1, 0, 85, 1, exclusive=True, ppn_max=1), free, machine, [0] * 85) == (
-        (0, 84, 15, 1),
-        (84, 1, 3, 1),
-    )
 
 
 @given(st.integers(0, 8), st.integers(0, 30), st.booleans(), st.integers(1, 4), st.integers(0, 4), st.integers(1, 3))

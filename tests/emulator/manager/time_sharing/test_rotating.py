@@ -9,7 +9,6 @@ import pytest
 from tests.emulator.manager.time_sharing.gangs import Gang, PairedGang
 from tests.emulator.manager.time_sharing.site import (
     QUANTUM_US,
-    Shared,
     clusters,
     rotating_of,
     share,
@@ -57,12 +56,6 @@ def once(first: Actions, later: dict[int, Actions] | None = None) -> Answer:
 
 def turns(*slots: tuple[int, ...], quanta: int = 1) -> tuple[m.Turn, ...]:
     return tuple(m.Turn(each, quanta) for each in slots)
-
-
-def reasons(shared: Shared) -> list[str]:
-    return [
-        event.reason for _, _, events in shared.player.batches for event in events if isinstance(event, m.ActionRefused)
-    ]
 
 
 def test_a_pair_shares_the_cpu_and_a_guest_fills_idle_nodes() -> None:

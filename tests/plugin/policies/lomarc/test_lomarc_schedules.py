@@ -149,10 +149,6 @@ def assert_as_expected(played: Played) -> None:
         assert abs(stay.end_us - stay.start_us - record.estimate_us) <= NEAR_US, record
 
 
-def nodes_of(record: JobRecord) -> set[int]:
-    return {node for first, count, _, _ in record.intervals[0].runs for node in range(first, first + count)}
-
-
 @pytest.mark.parametrize("policy", ["ac", "am", "lomarc-fm", "lomarc-r"])
 def test_co_location_kills_no_job(policy: str) -> None:
     """Limits are the exact estimates, and grow by the time lost to partners."""
