@@ -227,7 +227,7 @@ def test_a_silent_manager_that_answers_pings_is_kept(commands: Commands, endpoin
         assert in_time(plugin, 0) == Ran(0, "", "")
 
 
-@pytest.mark.parametrize("phase", ["greeting", "standby", "served"])
+@pytest.mark.parametrize("phase", ["standby", "served"])
 def test_a_scheduler_continues_after_a_freeze(phase: str, commands: Commands, endpoint: str) -> None:
     with Manager(endpoint) as manager:
         plugin = start(commands, endpoint, "--wait", "2", "--silence", "2", "--quiet", "--standby")

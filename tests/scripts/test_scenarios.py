@@ -29,10 +29,10 @@ SLOW = {
     "matchmaking": "emulator/explain/test_sentences.py: explanations of pairs, guests and jobs that were stopped",
     "plugin-restart": "contract/test_same_schedule.py: a plugin that is killed and restarted",
     "same-schedule": "contract/test_same_schedule.py: every coupling",
-    "standby": "contract/test_frozen_peers.py and emulator/couplings/test_standby.py",
+    "standby": "emulator/couplings/test_standby.py and plugin/test_plugin_server.py",
     "status": "emulator/live/test_live_process.py and plugin/test_plugin_server.py: status, metrics and log of both programs",
     "time-slices": "contract/test_golden_schedules.py and test_same_schedule.py: glts and ssp",
-    "turns": "contract/test_live_time_sharing.py: a frozen scheduler and a killed manager, with jobs in slots",
+    "turns": "emulator/live/test_shared_time.py: a frozen scheduler; contract/test_live_time_sharing.py: a killed manager, with slots",
 }
 EXECUTABLE = [
     *SCENARIOS,

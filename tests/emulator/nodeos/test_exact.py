@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.emulator.nodeos.drivers import QUANTUM_US
+from tests.emulator.nodeos.drivers import QUANTUM_US, best_fit, consume, static_jobs
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
@@ -75,6 +75,7 @@ def test_what_is_logged_is_in_ticks_and_right_in_the_mean() -> None:
         consumed += usage.consumed_us
         logged += usage.logged_us
     assert logged == pytest.approx(consumed, rel=0.02)
+    assert cluster.jobs[0].barriers == pytest.approx(6 * 600, rel=0.02)
 
 
 @pytest.mark.parametrize(("io_logged_ppm", "expected"), [(0, 0), (1_000_000, 1)])
@@ -84,6 +85,13 @@ def test_the_cpu_time_of_io_is_logged_as_the_settings_say(io_logged_ppm: int, ex
     (usage,) = cluster.collect()
     assert usage.consumed_us > 100_000
     assert usage.logged_us == expected * usage.consumed_us
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    def run(seed: int) -> list[int]:
+        return consume(ExactCluster(NodeSettings(), 2, seed), static_jobs(1, nodes=2), best_fit(1), 8)
+
+    assert run(1) == run(1) != run(2)
 
 
 def test_mistakes_are_refused() -> None:
