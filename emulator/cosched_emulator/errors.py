@@ -3,7 +3,7 @@
 EmulatorError                 root; exit code 1
 ├── InputError                a file that cannot be read as what it should be; exit code 2
 │   └── ConfigurationError    a key of a scenario, or an option, that is unknown or out of range; exit code 2
-├── CoschedulingError         a coscheduling policy of others raised an error, or answered what none can; exit code 4
+├── CoschedulingError         a third party's coscheduling policy raised an error or gave an impossible answer; exit code 4
 ├── PlacedError               what is wrong, and where; exit code 1
 │   ├── AccountingError       the accounting's database cannot be written or read; exit code 1
 │   └── LinkError             the scheduler at the other end broke the protocol or went away; exit code 3
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-from cosched_hwmodel.errors import FileError
+from cosched_hwmodel.errors import FileError, wanted
 
 
 class EmulatorError(Exception):
@@ -49,7 +49,7 @@ class ConfigurationError(InputError):
         self.suggestion = suggestion
 
     def __str__(self) -> str:
-        text = f"{self.path}: expected {self.expected}" + ("" if self.got is None else f", got {self.got}")
+        text = f"{self.path}: {wanted(self.expected, self.got)}"
         if self.file:
             text = f"{self.file}: {text}"
         return text if self.suggestion is None else f"{text}; did you mean '{self.suggestion}'?"
@@ -65,7 +65,7 @@ class ConfigurationError(InputError):
 
 
 class CoschedulingError(EmulatorError):
-    """A coscheduling policy of others raised an error, or answered what none can: a defect of the policy.
+    """A third party's coscheduling policy raised an error or gave an impossible answer: a defect of the policy.
 
     ``policy`` is its name, ``hook`` the method or attribute, ``reason`` what is wrong.
     """

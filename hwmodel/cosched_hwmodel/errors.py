@@ -20,6 +20,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 
+def wanted(expected: str, got: str | None) -> str:
+    """Return ``expected ..., got ...``; for ``nothing: reason``, where no value belongs, ``remove it: reason``."""
+    if expected.startswith("nothing: "):
+        return f"remove it: {expected.removeprefix('nothing: ')}"
+    return f"expected {expected}" + ("" if got is None else f", got {got}")
+
+
 class FileError(Exception):
     """A file without the expected content; one line of text: ``file:line: field 'x': expected ..., got ...``.
 
@@ -48,7 +55,7 @@ class FileError(Exception):
         parts = [place] if place else []
         if self.field is not None:
             parts.append(f"field '{self.field}'")
-        parts.append(f"expected {self.expected}" + ("" if self.got is None else f", got {self.got}"))
+        parts.append(wanted(self.expected, self.got))
         if self.hint:
             parts[-1] += f" ({self.hint})"
         return ": ".join(parts)

@@ -81,9 +81,7 @@ class NodeShape:
             raise TopologyError("swap_mb", f"must be at least 0, not {self.swap_mb}")
         if self.same_nodes and (self.cores > 1 or self.threads_per_core > 2):
             threads = f"{self.cores} with {self.threads_per_core} each"
-            raise TopologyError(
-                "same_nodes", f"is of a device of one or two jobs: of one core of 1 or 2 threads, not {threads}"
-            )
+            raise TopologyError("same_nodes", f"needs nodes of one core with 1 or 2 threads, not {threads}")
         self._check_watts()
         nearer = Cache(level=0, size_kb=0, cores=1)
         for index, cache in enumerate(self.caches):

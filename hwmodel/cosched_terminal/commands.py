@@ -252,7 +252,12 @@ def table_options(prints: str) -> list[Option]:
             callback=_names,
             title=_TABLES,
         ),
-        Option(["--wide"], is_flag=True, help="Show all columns, as in a pipe, however wide.", title=_TABLES),
+        Option(
+            ["--wide"],
+            is_flag=True,
+            help="Show all columns, whatever their width; in a pipe that is so.",
+            title=_TABLES,
+        ),
     ]
 
 

@@ -52,7 +52,7 @@ class PolicyChoice(NamedTuple):
 
     @property
     def shipped(self) -> bool:
-        """Tell whether it is a composition of parts that ship: what others ask for is not known."""
+        """Tell whether all its parts belong to cosched; what other parts ask for is not known."""
         from cosched_plugin.policies.composition.catalogue import KINDS  # noqa: PLC0415 - see above
 
         return "order" in self.settings and all(self.settings[kind]["name"] in KINDS[kind] for kind in self.settings)

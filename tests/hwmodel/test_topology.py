@@ -168,7 +168,7 @@ def test_unknown_preset_suggests_the_closest() -> None:
 def test_values_are_checked_however_a_shape_is_made() -> None:
     with pytest.raises(TopologyError, match="cores_per_socket: must be at least 1, not 0"):
         NodeShape("none", 1, 0, 1)
-    with pytest.raises(TopologyError, match=r"same_nodes: is of a device .* not 1 with 4 each"):
+    with pytest.raises(TopologyError, match=r"same_nodes: needs nodes of one core .* not 1 with 4 each"):
         NodeShape("gpu", 1, 1, 1, threads_per_core=4, same_nodes=True)
     with pytest.raises(TopologyError, match="at least one class"):
         MachineShape(())

@@ -244,10 +244,10 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
         ("policy", bool(scenario.policy)),
     ):
         if wrong:
-            raise ConfigurationError(name, "none: Batsim has nothing like it, and --events for machines that go", "one")
+            raise ConfigurationError(name, "nothing: Batsim has nothing like it; use --events for machines that go")
     prepared = prepare(scenario)
     if prepared.lags is not None or prepared.own is not None:
-        raise ConfigurationError("manager", "none: Batsim's protocol has no lags", "one")
+        raise ConfigurationError("manager", "nothing: Batsim's protocol has no lags")
     hosts = hosts or hosts_of_nodes(prepared.nodes, prepared.power)
     if inputs.workloads:
         workload = prepared.workload._replace(jobs=[])

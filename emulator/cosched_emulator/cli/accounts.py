@@ -22,9 +22,9 @@ def check(
     file: str = argument(kind=click.Path()),
     as_json: bool = option("--json", "Machine-readable output."),
 ) -> None:
-    """Say whether FILE is whole, with all that was confirmed; exit code 0 if it is, else 1.
+    """Check that FILE is complete, with all that was confirmed; exit code 0 if it is, else 1.
 
-    No manager may have it open, and nothing is changed. Tables that disagree with the journal show when serve begins.
+    No manager may have FILE open. Nothing is changed. `serve` also compares the tables with the journal.
 
     \b
     Example:
@@ -44,6 +44,6 @@ def check(
     else:
         for trouble in found.troubles:
             say(trouble)
-        say(f"{file}: {found.steps} steps are whole" + ("" if found.whole else ", and not all that there was"))
+        say(f"{file}: {found.steps} steps are intact" + ("" if found.whole else ", and others are not"))
     if not found.whole:
         sys.exit(1)

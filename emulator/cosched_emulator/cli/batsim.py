@@ -28,9 +28,9 @@ def batsim(
         "Where the scheduler listens: tcp:// on this machine, or ipc://.",
         default="tcp://127.0.0.1:28000",
     ),
-    workloads: tuple[str, ...] = option("-w --workload FILE", "Jobs: JSON of Batsim's; may be repeated.", click.Path()),
+    workloads: tuple[str, ...] = option("-w --workload FILE", "Jobs: Batsim's JSON; may be repeated.", click.Path()),
     platform: str | None = option(
-        "-p --platform FILE.xml", "Hosts: of a SimGrid platform, with their speeds and watts.", A_FILE
+        "-p --platform FILE.xml", "Hosts of a SimGrid platform, with their speeds and watts.", A_FILE
     ),
     master_host: str = option(
         "-m --master-host NAME", "Platform: the simulator's host, without jobs.", default="master_host"
@@ -44,7 +44,7 @@ def batsim(
         "--forward-profiles-on-submission", "Send profiles with jobs, not at the beginning."
     ),
     tell_run_times: bool = option(
-        "--tell-run-times", "Send profiles with all that is in them; else a scheduler does not see run times."
+        "--tell-run-times", "Send whole profiles; otherwise the scheduler does not see run times."
     ),
     events: str | None = option("--events FILE", "External events: a JSON object a line.", A_FILE),
     forward_unknown: bool = option("--forward-unknown-events", "Pass on events of other types."),

@@ -270,14 +270,16 @@ def _asked_options() -> list[Option]:
         _read(
             read_count, "N", "-c --cpus-per-task threads_per_process", "Hardware threads of a process.  [default: 1]"
         ),
-        _read(read_count, "N", "--ntasks-per-node", "Processes on a node; with --ntasks the most."),
+        _read(read_count, "N", "--ntasks-per-node", "Processes on a node; with --ntasks at most so many."),
         _read(read_memory, "MIB", "--mem-per-task", "Memory of a process in MiB; suffixes K, M, G, T."),
         _read(read_memory, "MIB", "--mem-per-cpu", "Memory of each hardware thread of a process."),
         _read(read_node_memory, "MIB", "--mem", "Memory of all processes on a node; 0: all memory of the node."),
         _read(read_exclusive, "[user]", "--exclusive", "Whole nodes, not shared with other jobs."),
         _flag("--unpaired", "Time sharing: no job of another slot on its nodes at the same time."),
-        _read(amounts_of, "LIST", "--gres resources", "Of each node, as it names them: gpu:2,gpu-big:1."),
-        _read(amounts_of, "LIST", "-L --licenses licences", "Of the whole cluster: matlab:4,ansys."),
+        _read(
+            amounts_of, "LIST", "--gres resources", "Resources of each node, by the machine's names: gpu:2,gpu-big:1."
+        ),
+        _read(amounts_of, "LIST", "-L --licenses licences", "Licences of the whole cluster: matlab:4,ansys."),
     ]
 
 

@@ -34,7 +34,7 @@ def submit(
     parsable: bool = option("--parsable", "Print only the number of the job."),
     token: str | None = option(
         "--token TEXT",
-        "Your name for this submission; a repetition submits nothing.",
+        "Name of this submission; another one with the same name submits nothing.",
     ),
     test_only: bool = option("--test-only", "Submit nothing: say when the job would start."),
     and_wait: bool = option("-W --wait", "Wait for its end; exit code 1 unless it completes."),

@@ -59,7 +59,7 @@ COMMANDS: Final = {
         "drain": ("nodes", "Start no more jobs on nodes: 3, 0-3,7."),
         "resume": ("nodes", "Put drained or failed nodes back into service."),
         "status": ("nodes", "Show the state of the manager and its scheduler."),
-        "config": ("nodes", "Show the settings of the manager's scenario; with NAME only those whose names begin so."),
+        "config": ("nodes", "Show the settings of the manager's scenario; with NAME only those that begin with it."),
         "web": ("nodes", "Print where the manager's pages are, with a ticket for a browser."),
         "top": ("nodes",
             "Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, ? shows the keys."),

@@ -96,7 +96,7 @@ def config(
     name: str | None = argument("[NAME]"),
     caller: asking.Caller,
 ) -> None:
-    """Show the settings of the manager's scenario; with NAME only those whose names begin so.
+    """Show the settings of the manager's scenario; with NAME only those that begin with it.
 
     \b
     Example:

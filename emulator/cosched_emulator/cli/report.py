@@ -49,7 +49,7 @@ def report(
         if studies or len(folders) > 1:
             raise click.UsageError("--format trace is of one run")
         if title:
-            raise click.UsageError("--title belongs to a page")
+            raise click.UsageError("--title is for a page only")
         run = read_run(folders[0])
         if run.jobs.cpu_us is not None:
             raise click.UsageError("jobs of this run take turns on the same threads: trace events cannot show that")

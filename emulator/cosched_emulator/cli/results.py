@@ -30,7 +30,7 @@ POPULATION: Final = option(
 )
 SECONDS: Final = click.IntRange(0, 10**9)
 SHORT_S: Final = option("--short-s S", "Largest estimate of a short job.", SECONDS, 600)
-MEDIUM_S: Final = option("--medium-s S", "Of a medium one.", SECONDS, 10_800)
+MEDIUM_S: Final = option("--medium-s S", "Largest estimate of a medium job.", SECONDS, 10_800)
 TITLE: Final = option("--title", "Title of the picture.", default="")
 # Quantities of `plot --kind ecdf`: name on the command line -> (key in metrics, label, start of a logarithmic axis).
 DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
@@ -97,13 +97,14 @@ def classes(
         "--high-load N", "Load is high while N jobs of a class are pending.", click.IntRange(min=1), 12
     ),
     by: str | None = option(
-        "--by", "Classes by this fact of the jobs instead.", ("partition", "qos", "account", "user")
+        "--by", "Make a class of each value of this fact instead.", ("partition", "qos", "account", "user")
     ),
     as_json: bool = option("--json", "Print the figures as JSON, a list with an object for each run."),
 ) -> None:
     """Compare short, medium and long jobs, one column per RUN_DIR.
 
-    The user's estimate decides a job's class, if no fact does. Response times are those of completed jobs. The warm-up counts, too.
+    A job's class follows from its estimate, or with --by from a fact. Response times are those of completed jobs.
+    The warm-up counts, too.
 
     \b
     Examples:
@@ -143,7 +144,7 @@ def plot(
     to_h: float | None = option("--to-h HOURS", "Where quanta end.  [default: last end]"),
     title: str = TITLE,
 ) -> None:
-    """Draw a picture of a run. What a run did over time is on the page of the command report.
+    """Draw a picture of runs. The page of the command report shows what a run did over time.
 
     \b
     ecdf   the distribution of a per-job quantity, for one run or several;
@@ -158,7 +159,7 @@ def plot(
     """
     if kind == "ecdf":
         if from_h is not None or to_h is not None:
-            raise click.UsageError("--from-h and --to-h belong to --kind quanta")
+            raise click.UsageError("--from-h and --to-h are for --kind quanta only")
         _plot_distribution(run_dirs, out, quantity, population, title)
     else:
         window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
@@ -215,7 +216,7 @@ def losers(
     run_dir: Path = argument("RUN_DIR", shell_complete=RUNS),
     baselines: tuple[Path, ...] = option(
         "--baseline DIR",
-        "Run of the same jobs; further ones are the first with slightly shaken run times.",
+        "Run of the same jobs; further ones repeat the first with shaken run times.",
         shell_complete=RUNS,
         required=True,
     ),

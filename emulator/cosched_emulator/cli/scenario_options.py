@@ -74,11 +74,11 @@ _GROUPS: Final = {
         sets("workload.log_memory", "--log-memory/--no-log-memory", "Log: take the memory that jobs request.  [default: take]", bool),
         sets("workload.aarr", "--aarr", f"Lublin: arrival parameter, smaller is busier.  [default: {offered.AARR:g}]", float),
         sets("workload.gap_s", "--gap-s S", f"NAS, applications: mean gap in seconds.  [default: {offered.GAP_S:g}]", float),
-        sets("workload.memory", "--memory", f"NAS: is the scheduler told it?  [default: {offered.MEMORY}]", offered.MEMORY_TOLD),
+        sets("workload.memory", "--memory", f"NAS: does the scheduler know it?  [default: {offered.MEMORY}]", offered.MEMORY_TOLD),
     ),
     "Jobs: load, limits and sizes": (
         sets("workload.load", "--load L", "Bring the jobs to this offered load, such as 0.9.", float),
-        sets("workload.limits", "--limits", "When to kill.  [default: logs estimate, else none]", offered.LIMITS),
+        sets("workload.limits", "--limits", "Kill at estimates, or never.  [default: logs estimate, else none]", offered.LIMITS),
         sets("workload.estimates", "--estimates", "Replace the estimates.", offered.ESTIMATES),
         sets("workload.estimate_factor", "--estimate-factor", "f-model: estimate = run x (1 + U x FACTOR).", float),
         sets("workload.grow", "--grow", "Sizes are for one process per node, and grow to fill cores.", bool),
@@ -94,16 +94,16 @@ _GROUPS: Final = {
     ),
     "Nodes": (
         sets("cluster.nodes", "--nodes N", f"Nodes.  [default: the log's machine, or {offered.NODES}]", click.IntRange(min=1)),
-        sets("cluster.processors", "--processors N", "Instead of --nodes: cores in all.", click.IntRange(min=1)),
+        sets("cluster.processors", "--processors N", "Cores of the machine, instead of --nodes.", click.IntRange(min=1)),
         sets("cluster.cores", "--cores C", "Cores of a node, instead of the shape's.", click.IntRange(min=1)),
         sets("cluster.preset", "--node SHAPE", f"Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: {offered.SHAPE}]",
             shell_complete=SHAPES),
         sets("cluster.file", "--machine FILE", "Nodes: a TOML file of [[nodes]], instead of these options.", A_FILE),
         sets("cluster.memory_mb", "--memory-gb GB", "Memory of a node.", _ABOVE_ZERO, factor=1024),
         sets("cluster.memory_bandwidth_mbs", "--bandwidth-gbs N", "GB/s of a node's memory; 0: no limit.", _FROM_ZERO, factor=1000),
-        sets("cluster.idle_w", "--idle-w W", "Watts of a node, all its cores idle.", _FROM_ZERO),
-        sets("cluster.busy_w", "--busy-w W", "More watts for each busy core.", _FROM_ZERO),
-        sets("cluster.spin_w", "--spin-w W", "More watts for each core whose process only polls.", _FROM_ZERO),
+        sets("cluster.idle_w", "--idle-w W", "Watts of a node with all cores idle.", _FROM_ZERO),
+        sets("cluster.busy_w", "--busy-w W", "Additional watts of each busy core.", _FROM_ZERO),
+        sets("cluster.spin_w", "--spin-w W", "Additional watts of each core whose process only polls.", _FROM_ZERO),
     ),
     "Contention, and what the scheduler believes of it": (
         sets("truth.contention", "--contention MODEL", f"{', '.join(offered.CONTENTION)}, MODULE:CLASS."),
@@ -111,9 +111,9 @@ _GROUPS: Final = {
         sets("truth.composition", "--composition", "How the slowest node slows a job.", list(COMPOSITIONS)),
         sets("belief.demand", "--belief-demand", "What the scheduler knows of demand.", offered.KNOWLEDGE),
         sets("belief.usage", "--belief-usage", "What the scheduler knows of jobs' usage.", offered.USAGE_KNOWLEDGE),
-        sets("belief.usage_noise", "--usage-noise X", "Relative error in that, at most.", click.FloatRange(0, 1, max_open=True)),
+        sets("belief.usage_noise", "--usage-noise X", "Largest relative error of that.", click.FloatRange(0, 1, max_open=True)),
         sets("belief.pairs", "--belief-pairs", "What the scheduler knows of pairs of jobs.", offered.KNOWLEDGE),
-        sets("belief.self_slowdowns", "--belief-self", "What it knows of self slowdowns.", offered.KNOWLEDGE),
+        sets("belief.self_slowdowns", "--belief-self", "What the scheduler knows of self slowdowns.", offered.KNOWLEDGE),
     ),
     "Time sharing": (
         sets("time_sharing.nodes", "--time-sharing", "Nodes run processes, which share CPUs.", offered.NODE_KINDS),
@@ -140,12 +140,10 @@ SCENARIO: Final = several([*_OPTIONS.values()])
 
 # What else several commands have.
 AS_SUBMITTED: Final = option(
-    "--as-submitted", "Dump: jobs come when they were submitted.  [default: when they were eligible]"
+    "--as-submitted", "Dump: jobs arrive when they were submitted.  [default: when they were eligible]"
 )
 DB: Final = option("--db FILE", "Keep accounts in FILE; after a crash the run resumes from them.", A_FILE)
-FAULTS: Final = option(
-    "--faults FILE", "Instead of the scenario's: a fault plan in TOML, or events of Batsim's.", A_FILE
-)
+FAULTS: Final = option("--faults FILE", "Fault plan in TOML, or Batsim's events; replaces the scenario's.", A_FILE)
 
 
 def some_of_scenario(*names: str) -> Any:

@@ -61,47 +61,47 @@ def serve(
     clock: str | None = sets(
         "clock.mode", "--clock", f"How time passes.  [default: {offered.CLOCK_MODE}]", offered.CLOCK_MODES
     ),
-    speed: float | None = sets("clock.speed", "--speed N", "Scaled clock: emulated seconds a second.", float),
-    users: str | None = option(
-        "--users ENDPOINT", "Running clock: where to listen for users (ipc://, or tcp:// with --keys)."
-    ),
+    speed: float | None = sets("clock.speed", "--speed N", "Scaled clock: emulated seconds per second.", float),
+    users: str | None = option("--users ENDPOINT", "Live: where to listen for users (ipc://, or tcp:// with --keys)."),
     db: str | None = DB,
     standby: bool = option(
         "--standby",
-        "Running clock, with --db: while another manager has FILE, stand by, and take over when it ends or hangs.",
+        "Live, with --db: while another manager has FILE, stand by, and take over when it ends or hangs.",
     ),
     accept_loss: bool = option(
         "--accept-loss",
-        "Running clock, with --db: if FILE is damaged, put it aside, and continue from the intact part.",
+        "Live, with --db: if FILE is damaged, put it aside, and continue from the intact part.",
     ),
     compact: bool = option(
         "--compact",
-        "Running clock, with --db: first replace the journal in FILE by the live jobs; accounts of ended jobs stay.",
+        "Live, with --db: first replace the journal in FILE by the jobs that have not ended; the accounts of ended jobs stay.",
     ),
     archive: str | None = option(
-        "--archive FILE", "As --compact; accounts of ended jobs go to this FILE, with the same tables.", A_FILE
+        "--archive FILE",
+        "Like --compact, but move the accounts of ended jobs to this FILE, with the same tables.",
+        A_FILE,
     ),
     keep: float | None = option(
         "--keep S",
-        "With --archive: those of the last S emulated seconds stay.  [default: 0]",
+        "With --archive: do not move those of the last S emulated seconds.  [default: 0]",
         click.FloatRange(min=0),
     ),
     keys: str | None = option("--keys FOLDER", "Keyring of this manager and of its peers.", A_FILE),
     operators: tuple[str, ...] = option("--operator USER", "User with all rights; may be repeated."),
     faults: str | None = FAULTS,
-    until: float | None = option("--until S", "Running clock: end after S emulated seconds.", click.FloatRange(min=0)),
-    check: bool = option("--check", "Running clock: check all invariants after every step."),
-    metrics: str | None = option("--metrics HOST:PORT", "Running clock: serve Prometheus there (loopback only)."),
+    until: float | None = option("--until S", "Live: end after S emulated seconds.", click.FloatRange(min=0)),
+    check: bool = option("--check", "Live: check all invariants after every step."),
+    metrics: str | None = option("--metrics HOST:PORT", "Live: serve Prometheus there (loopback only)."),
     web: str | None = option(
-        "--web HOST:PORT", "Running clock: serve web pages there; beyond loopback with --users and --keys only."
+        "--web HOST:PORT", "Live: serve web pages there; beyond loopback with --users and --keys only."
     ),
     estimate_starts: bool = option(
         "--estimate-starts",
-        "Running clock, with --users: estimate when pending jobs start, in a process of its own (queue --start, why).",
+        "Live, with --users: estimate in another process when pending jobs start (queue --start, why).",
     ),
     copied: tuple[str, ...] = option(
         "--copy-policy MODULE:CLASS",
-        "Policy or part from outside that this process may import for that; may be repeated.",
+        "Policy or part that --estimate-starts may import; may be repeated.",
     ),
     log_json: bool = option("--log-json", "Log as JSON lines on standard error."),
     wait: float | None = sets(
@@ -116,8 +116,8 @@ def serve(
 ) -> None:
     """Run the manager for a scheduler in another terminal.
 
-    In virtual time: wait for the scheduler, run the scenario, exit. With a running clock: emulate the jobs of the scenario and of
-    users until a signal; jobs stay pending while there is no scheduler.
+    In virtual time: wait for the scheduler, run the scenario, exit. Live (clock scaled or real): emulate the jobs of the scenario
+    and of users until a signal; jobs stay pending while there is no scheduler.
 
     \b
     Examples, in two terminals:
@@ -147,7 +147,7 @@ def serve(
         needed = "--accept-loss" if accept_loss else "--compact" if compact else "--archive"
         raise InputError(db, f"the database of {needed}", "no file")
     if archive is not None and out is not None:
-        raise click.UsageError("--archive does not go with --out: a run folder is of all jobs")
+        raise click.UsageError("--archive and --out exclude each other: a run folder has all jobs")
     with errors_name(faults):
         prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)
@@ -191,7 +191,7 @@ def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str
         scenario = replace(scenario, faults=faults_of(faults))
     if scenario.policy:
         raise ConfigurationError(
-            "policy", "no policy: the scheduler that connects brings its own", "one", file=scenario_file or ""
+            "policy", "nothing: the scheduler that connects brings its own", file=scenario_file or ""
         )
     return scenario
 
@@ -203,12 +203,12 @@ def _check_options(scenario: Scenario, given: Sequence[str]) -> None:
     if scenario.clock.mode == "virtual":
         for name in LIVE_ONLY:
             if name in given:
-                raise click.UsageError(f"{name} needs a running clock: --clock scaled or --clock real")
+                raise click.UsageError(f"{name} needs --clock scaled or --clock real")
     else:
         for name in VIRTUAL_ONLY:
             if name in given:
                 raise click.UsageError(
-                    f"{name} needs virtual time: with a running clock, serve waits for no scheduler and prints no summary"
+                    f"{name} needs virtual time: live, serve waits for no scheduler and prints no summary"
                 )
         if "--users" not in given and source_of(scenario) is None:
             raise click.UsageError("expected a workload, or --users, with which users submit jobs; got neither")

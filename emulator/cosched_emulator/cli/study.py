@@ -57,7 +57,7 @@ def run(
 ) -> None:
     """Run the missing cells of an experiment, and write its tables.
 
-    Exit code 1 if a run failed; the others are made all the same.
+    If a run fails, the others continue, and the exit code is 1.
 
     \b
     Examples:

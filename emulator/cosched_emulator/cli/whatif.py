@@ -32,17 +32,17 @@ def whatif(
     as_submitted: bool = AS_SUBMITTED,
     policy: str | None = option(
         "--policy",
-        "The present policy.  [default: the site's, else easy on nodes that each job has alone]",
+        "The present policy.  [default: the site's, else easy on whole nodes]",
         shell_complete=POLICIES,
     ),
     assignments: tuple[str, ...] = option(
-        "--set KEY=VALUE", "A setting of it; may be repeated.", shell_complete=SETTINGS
+        "--set KEY=VALUE", "Change one setting of that policy; may be repeated.", shell_complete=SETTINGS
     ),
     window_count: int | None = option("--window-count N", "Windows of the log.  [default: 10]", click.IntRange(min=1)),
     window_jobs: int | None = option(
-        "--window-jobs N", "Jobs of each, at most.  [default: 3000]", click.IntRange(min=10)
+        "--window-jobs N", "Most jobs of a window.  [default: 3000]", click.IntRange(min=10)
     ),
-    candidates: tuple[str, ...] = option("--candidate NAME", "Run only this one, or lever; may be repeated."),
+    candidates: tuple[str, ...] = option("--candidate NAME", "Run only this candidate or lever; may be repeated."),
     workers: int | None = option("--workers N", "Processes.  [default: one for each core]", click.IntRange(min=1)),
     out: Path = option("--out DIR", "Folder of the study, new or resumed."),
     wide: bool = option("--wide", "All tables, and every assumption."),

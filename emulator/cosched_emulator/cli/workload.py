@@ -69,7 +69,7 @@ OF_LOG: Final = several([
     sets("workload.profiles", "--profiles FILE", "Log: what processes ask of nodes, CSV.", A_FILE),
     sets("workload.characteristics", "--characteristics MIX", "Log: draw what bounds jobs."),
     sets("workload.mix", "--mix", "Log: draw bandwidth demands."),
-    sets("workload.self_slowdowns", "--self-slowdowns", "Log: draw these.", offered.SELF_SLOWDOWNS),
+    sets("workload.self_slowdowns", "--self-slowdowns", "Log: draw the self slowdowns of jobs.", offered.SELF_SLOWDOWNS),
     sets("workload.limits", "--limits", "Log: none leaves walltimes out.", offered.LIMITS),
     sets("seed", "--seed", f"Log: seed of all draws.  [default: {offered.SEED}]", int),
 ])  # fmt: skip
@@ -214,9 +214,9 @@ def import_log(
     facts: tuple[str, ...] = option("--facts FILE", "What scontrol show or sacctmgr show printed; may be repeated."),
     partitions: tuple[str, ...] = option("--partition NAME", "Only jobs of this partition; may be repeated."),
     time_zone: str | None = option(
-        "--time-zone ZONE", "Of times that name none, such as Europe/Athens.  [default: UTC]"
+        "--time-zone ZONE", "Time zone of times that name none, such as Europe/Athens.  [default: UTC]"
     ),
-    threads_per_core: int = option("--threads-per-core N", "CPUs of Slurm on a core.", _POSITIVE, 1),
+    threads_per_core: int = option("--threads-per-core N", "Slurm's CPUs on a core.", _POSITIVE, 1),
     default_estimate: float = option(
         "--default-estimate S", "Estimate of jobs without a limit, in seconds.", click.FloatRange(min=1), 86_400
     ),
@@ -229,7 +229,7 @@ def import_log(
     force: bool = option("--force", "Overwrite files that exist."),
     as_json: bool = option("--json", "Print JSON."),
 ) -> None:
-    """Make a log of Slurm's accounting; without options, print the commands that dump it, and the site's facts."""
+    """Make a log from Slurm's accounting; without options, print the commands that dump it and the site's facts."""
     from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
     from cosched_emulator.workload.sacct.site_facts import COMMANDS
     from cosched_plugin.common.sacct_rows import COMMAND
@@ -268,14 +268,15 @@ def validate(
         "--policy", "The present policy.  [default: the site's, else easy]", shell_complete=POLICIES
     ),
     assignments: tuple[str, ...] = option(
-        "--set KEY=VALUE", "A setting of it; may be repeated.", shell_complete=SETTINGS
+        "--set KEY=VALUE", "Change one setting of that policy; may be repeated.", shell_complete=SETTINGS
     ),
     infer: Path | None = option(
-        "--infer DIR", "Fit limits, pools and outages to the log; write a site with those that come nearer."
+        "--infer DIR",
+        "Fit limits, pools and outages to the log; write a site with those that bring the run nearer to it.",
     ),
     as_json: bool = option("--json", "Print JSON: all classes of jobs, too."),
 ) -> None:
-    """Compare what a log records with a run of it under the present policy: how far, and why.
+    """Compare what a log records with a run of it under the present policy: how far apart they are, and why.
 
     This is the first step of whatif, and says whether its baseline is credible. --infer fits a limit by user, pools and outages to the
     first half of the log, and uses what brings the second half nearer to the record: whatif takes DIR/scenario.toml.
@@ -331,10 +332,10 @@ def convert(
     profiles_out: str | None = option(
         "--profiles-out FILE", "JSON: write what processes ask of nodes there, CSV.", A_FILE
     ),
-    out: str = option("--out", "File to write: .json of Batsim's, or SWF (.gz compresses).", click.Path()),
+    out: str = option("--out", "File to write: Batsim's .json, or SWF (.gz compresses).", click.Path()),
     force: bool = option("--force", "Overwrite files that exist."),
 ) -> None:
-    """Convert a log in SWF to a workload of Batsim's, or workloads of Batsim's (FILE.json) to a log."""
+    """Convert an SWF log to a Batsim workload, or Batsim workloads (FILE.json) to a log."""
     from cosched_emulator.batsim.run import from_batsim, lost_of_log, to_batsim, told_exactly
     from cosched_emulator.cli.reporting import repairs_of
     from cosched_emulator.run.prepare import prepare

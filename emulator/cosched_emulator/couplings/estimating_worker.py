@@ -149,7 +149,9 @@ class _Worker:
         models = allow_models([welcome.belief.contention])
         records: list[dict[str, Any]] = []
         if welcome.slots is not None:
-            raise NotImplementedError("jobs take turns in slots here, and how fast they are is not known before")
+            raise NotImplementedError(
+                "there are no estimates where jobs take turns: their speed is not known in advance"
+            )
         choice.scheduler(welcome, records.append, models).handle(welcome.now_us, [])
         estimating = Estimating(
             welcome, lambda state: choice.scheduler(state, None, models), self._books.history, SEED, None, self._expired

@@ -278,7 +278,7 @@ class SchedulerPort:
             if sender != self._peer:
                 self._trouble = f"a scheduler was refused: {error}"
                 return None
-            raise self.error(f"the scheduler sent what cannot be accepted ({error.code}): {error}") from error
+            raise self.error(f"the scheduler sent an unacceptable message ({error.code}): {error}") from error
         if type(received.deliver) is m.Hello:
             self._serve(sender)
         for reply in received.send:

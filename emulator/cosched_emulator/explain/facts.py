@@ -25,7 +25,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "at_us, submit_us, waited_us": "start, submission, their difference",
     "processes … slowdown, no_search, unfair_to, refused_groups": "as in the record",
     "resource, seat": "as in the record, or in that of its group",
-    "group": "likewise, with `case`, 1 to 3, and `role`: `primary` or `matched`",
+    "group": "as in the record, with `case`, 1 to 3, and `role`: `primary` or `matched`",
     "expected_response_us": "R_est; null if none was recorded",
     "asks": "as in the record, with `nodes` as intervals",
     "places": "`nodes` and `threads` as intervals (`0-3 8`), `processes_per_node`",
@@ -48,7 +48,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "slow by each resource (`slowed_by`)"
     ),
     "joined_by": "jobs that joined it later, also as a group: `at_us`, `job`, `slowdown` (null in groups)",
-    "suspended": ("times in which it was stopped where it is: `at_us`, `until_us`, `partner`, `measured_slowdown`"),
+    "suspended": "times in which it was suspended in place: `at_us`, `until_us`, `partner`, `measured_slowdown`",
     "row": "null without slots; `slot`, and `new_row`, `full_rows`, `closed_rows` as in the record",
     "moves": (
         "its changes of slot: `at_us`, `slot`, and `out_of`, `reason`, `share_ppm`, `least_ppm` as in the record"
@@ -60,7 +60,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "partner (`paired`), and how many had none, by reason (`alone`)"
     ),
     "preempted": (
-        "by slices: how many `times`, `for_us` in all up to the resumptions, and `on_disk_since_us` where it has not "
+        "by slices: how many `times`, `for_us` in all up to the resumptions, and `on_disk_since_us` if it has not "
         "come back"
     ),
 }

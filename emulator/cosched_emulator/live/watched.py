@@ -58,41 +58,49 @@ _BY: Final = {  # labels, and which jobs have them
 
 def _gauges_by(label: str, which: str) -> dict[str, Gauge]:
     """Return the metrics of jobs with one label."""
-    first = "How long the one of these that came first has been pending; 0: none is."
+    first = f"Longest time for which one of the pending jobs of the {label} has been pending; 0: none is pending."
     return {
         f"by.{label}.*.running": Gauge(f"{label}_running_jobs", f"Running jobs, {which}.", (label,)),
-        f"by.{label}.*.pending": Gauge(f"{label}_pending_jobs", "Pending jobs, likewise.", (label,)),
+        f"by.{label}.*.pending": Gauge(f"{label}_pending_jobs", f"Pending jobs, {which}.", (label,)),
         f"by.{label}.*.longest_wait_us": Gauge(f"{label}_longest_wait_seconds", first, (label,)),
     }
 
 
 GAUGES: Final = {
     "shared_nodes": Gauge("shared_nodes", "Nodes with more than one job."),
-    "shared_jobs": Gauge("shared_jobs", "Running jobs on such nodes."),
+    "shared_jobs": Gauge("shared_jobs", "Running jobs on nodes with more than one job."),
     "shared_slowdown": Gauge(
         "shared_slowdown",
-        "How many times as long as alone these have taken so far, in the mean; NaN: none, or not known.",
+        "Mean slowdown so far of running jobs on nodes with more than one job; NaN: no such job, or not known.",
     ),
-    "estimates_scored": Gauge("start_estimates_scored", "Last start estimates whose jobs have started."),
-    "estimate_error_us": Gauge("start_estimate_error_seconds", "Their median error; NaN: none."),
-    "estimates_held": Gauge("start_estimates_held_ratio", "Share of their ranges that held the start; NaN: none."),
+    "estimates_scored": Gauge("start_estimates_scored", "Latest start estimates whose jobs have started."),
+    "estimate_error_us": Gauge(
+        "start_estimate_error_seconds", "Median error of the latest start estimates; NaN: none."
+    ),
+    "estimates_held": Gauge(
+        "start_estimates_held_ratio", "Share of the latest start estimates whose range contained the start; NaN: none."
+    ),
     **{f"waits_{kind}": Gauge(f"waits_{kind}", text) for kind, text in WAITS.items()},
     "resources.*.all": Gauge("resources", "Countable resources of all nodes.", ("resource",)),
-    "resources.*.used": Gauge("resources_used", "Those that jobs have.", ("resource",)),
+    "resources.*.used": Gauge("resources_used", "Countable resources that jobs have.", ("resource",)),
     "licences.*.all": Gauge("licences", "Licences of the machine.", ("licence",)),
-    "licences.*.used": Gauge("licences_used", "Those that jobs have.", ("licence",)),
+    "licences.*.used": Gauge("licences_used", "Licences that jobs have.", ("licence",)),
     **{key: gauge for label, which in _BY.items() for key, gauge in _gauges_by(label, which).items()},
     "partitions.*.threads.all": Gauge(
         "partition_threads", "Hardware threads of the partition's nodes; a node may be in several.", ("partition",)
     ),
     "partitions.*.threads.used": Gauge(
-        "partition_threads_used", "Those that jobs hold, of whatever partition.", ("partition",)
+        "partition_threads_used",
+        "Hardware threads of the partition's nodes that jobs of any partition hold.",
+        ("partition",),
     ),
     "partitions.*.resources.*.all": Gauge(
         "partition_resources", "Countable resources of the partition's nodes.", ("partition", "resource")
     ),
     "partitions.*.resources.*.used": Gauge(
-        "partition_resources_used", "Those that jobs have, of whatever partition.", ("partition", "resource")
+        "partition_resources_used",
+        "Countable resources of the partition's nodes that jobs of any partition have.",
+        ("partition", "resource"),
     ),
 }
 

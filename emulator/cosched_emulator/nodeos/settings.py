@@ -47,34 +47,38 @@ class CommonSettings:
         "from the last arrival at a barrier to its release: communication, without CPU time",
     ] = 920
     switch_us: Annotated[Microseconds, "CPU time that a switch between processes costs"] = 0
-    refill_us: Annotated[Microseconds, "more after a switch, until the cache is filled again"] = 0
+    refill_us: Annotated[Microseconds, "additional CPU time after a switch, until the cache is filled again"] = 0
     memory_mb: Annotated[
         Amount,
         needs.MEMORY_OF_PROGRAMS,
         "memory of a node for the processes that are there, in MB: where they do not fit, they are paged; "
-        "0: everything fits. What the scheduler knows of is `memory_mb` of `[cluster]`",
+        "0: everything fits. The scheduler knows only `memory_mb` of `[cluster]`",
     ] = 0
     swap_mb_s: Annotated[Above0, _PAGED, "speed of a node's swap device, MB/s"] = 25
     paged_first_mb: Annotated[
         Amount, _PAGED, "memory that a process touches at once when it gets the CPU, where memory is short"
     ] = 1
-    paged_mb_s: Annotated[Amount, _PAGED, "memory that it touches as it runs, a second"] = 40
+    paged_mb_s: Annotated[Amount, _PAGED, "memory that a running process touches per second, where memory is short"] = (
+        40
+    )
     message_cpu_us: Annotated[Microseconds, _MESSAGES, at_least(1), "CPU time to send a message"] = 2
     receive_cpu_us: Annotated[Microseconds, _MESSAGES, "CPU time to receive a message"] = 2
     latency_us: Annotated[
         Microseconds,
         _MESSAGES,
-        "of the network; with both CPU times, a short message takes 10 µs from program to program",
+        "latency of the network; with both CPU times, a short message takes 10 µs from program to program",
     ] = 6
-    network_mb_s: Annotated[Above0, _MESSAGES, "speed of a node's way out to the network, MB/s"] = 80
+    network_mb_s: Annotated[Above0, _MESSAGES, "speed of a node's link to the network, MB/s"] = 80
     rendezvous_bytes: Annotated[
-        Amount, _MESSAGES, "larger messages leave when their receiver has answered a request; 0: none asks"
+        Amount, _MESSAGES, "larger messages leave when the receiver has answered a request; 0: no requests"
     ] = 16_384
-    interrupt_us: Annotated[Microseconds, _MESSAGES, "CPU time of an interrupt by the network, used by no process"] = 10
+    interrupt_us: Annotated[
+        Microseconds, _MESSAGES, "CPU time of an interrupt by the network; it belongs to no process"
+    ] = 10
     daemon_us: Annotated[
         Microseconds, "CPU time of the system's own processes in each period, on each node; 0: there are none"
     ] = 0
-    daemon_period_us: Annotated[Above0, needs.given("time_sharing.daemon_us"), "that period"] = 1_000_000
+    daemon_period_us: Annotated[Above0, needs.given("time_sharing.daemon_us"), "period of `daemon_us`"] = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]], times: comparison.Tim
             f"Of more than {MOST_JOBS:,} jobs the intervals of p95 would take long, and are left out.", quiet=True
         )
     if lacking:
-        why = "successive jobs wait alike for so long that the run has too few blocks"
+        why = "the waits of successive jobs are similar for so long that the run has too few blocks"
         yield Paragraph(f"Where there is no interval, there are no such jobs, or {why}.", quiet=True)
 
 

@@ -61,7 +61,7 @@ class ManagerSection:
     submitted_draw: Annotated[
         Draw,
         given("manager.submitted_s"),
-        'each job has that; `"uniform"`: from 0 to twice that, `"exponential"`: with that mean, drawn for each job',
+        'distribution of `submitted_s` over jobs; `"uniform"`: from 0 to twice it; `"exponential"`: with it as mean',
     ] = "constant"
     start_s: Annotated[
         Lag,
@@ -69,22 +69,21 @@ class ManagerSection:
         "from a decision until the job starts (`job_started`); it holds its threads meanwhile, and its run time "
         "and its limit count from the start",
     ] = 0.0
-    start_draw: Annotated[Draw, given("manager.start_s"), "likewise, for each start"] = "constant"
+    start_draw: Annotated[Draw, given("manager.start_s"), "distribution of `start_s` over starts"] = "constant"
     ended_s: Annotated[
-        Lag, _AT_ONCE, "from a job's end until the manager sees it: until then nothing else can have its threads"
+        Lag, _AT_ONCE, "from a job's end until the manager sees it; until then no other job can have its threads"
     ] = 0.0
-    ended_draw: Annotated[Draw, given("manager.ended_s"), "likewise, for each end"] = "constant"
+    ended_draw: Annotated[Draw, given("manager.ended_s"), "distribution of `ended_s` over ends"] = "constant"
     extra_s: Annotated[
         Lag,
         _AT_ONCE,
-        "for how long a job stays on its nodes after its work; it slows no job down there, and ends with it",
+        "for how long a job stays on its nodes after its work; it slows no job down then, and ends after this time",
     ] = 0.0
-    extra_draw: Annotated[Draw, given("manager.extra_s"), "likewise, for each end"] = "constant"
+    extra_draw: Annotated[Draw, given("manager.extra_s"), "distribution of `extra_s` over ends"] = "constant"
     elsewhere: Annotated[
         Share,
         _AT_ONCE,
-        "share of the starts that are on other threads than was decided, on empty nodes rather than others, as far as "
-        "there is room then",
+        "share of the starts that are on other threads than was decided, on empty nodes if there are any",
     ] = 0.0
     refused: Annotated[
         RefusedShare, _AT_ONCE, "share of the starts that are refused when the job should have started; it waits again"
@@ -95,28 +94,31 @@ class ManagerSection:
     start_every_s: Annotated[
         FaultSpan | None,
         _AT_ONCE,
-        "mean time until the manager, by itself, starts one of the pending jobs that has a place; drawn each time, "
-        "exponentially. Where not given, like the next four: never",
+        "mean time, exponentially distributed, until the manager itself starts a pending job that has a place; default: never",
     ] = None
     modify_every_s: Annotated[
-        FaultSpan | None, "likewise, until it changes estimate, limit and number of processes of a pending job"
+        FaultSpan | None,
+        "mean time until the manager changes estimate, limit and processes of a pending job; default: never",
     ] = None
     revise_every_s: Annotated[
         FaultSpan | None,
-        "likewise, until it changes the expected run time and the limit of a running job, by -25 to 50 percent",
+        "mean time until the manager changes expected run time and limit of a running job by -25 to 50 %; default: never",
     ] = None
-    suspend_every_s: Annotated[FaultSpan | None, "likewise, until it suspends a running job on its nodes"] = None
+    suspend_every_s: Annotated[
+        FaultSpan | None, "mean time until the manager suspends a running job in place; default: never"
+    ] = None
     suspended_s: Annotated[
-        FaultSpan, given("manager.suspend_every_s"), "mean time for which it does, exponentially distributed"
+        FaultSpan, given("manager.suspend_every_s"), "mean time, exponentially distributed, of such a suspension"
     ] = SUSPENDED_S
     restart_every_s: Annotated[
-        FaultSpan | None, "likewise, until it asks the scheduler to take over its state anew (`resync`)"
+        FaultSpan | None,
+        "mean time until the manager asks the scheduler to take over its state anew (`resync`); default: never",
     ] = None
     lags: Annotated[
         str | None,
         _AT_ONCE,
-        "job by job: a CSV file with columns `job` (its number in the source), `application` or `user`, and any of "
-        "`submitted_s`, `start_s`, `ended_s` and `extra_s`; empty, or a job that is not there: as drawn",
+        "a CSV file of lags by job, with columns `job` (its number in the source), `application` or `user`, and any of "
+        "`submitted_s`, `start_s`, `ended_s` and `extra_s`; missing lags are drawn",
     ] = None
 
 

@@ -16,11 +16,9 @@ PluginFaultCount: TypeAlias = Annotated[int, bounds.between(0, 100_000, "a whole
 class NodeFaultsSection:
     """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
 
-    mean_up_s: Annotated[
-        bounds.FaultSpan, "mean time for which a node works; every time is drawn by itself, distributed exponentially"
-    ]
-    mean_down_s: Annotated[bounds.FaultSpan, "mean time for which it has failed"]
-    share: Annotated[bounds.Share, "share of the nodes that ever fail, drawn"] = 1.0
+    mean_up_s: Annotated[bounds.FaultSpan, "mean time for which a node works; each time is drawn, exponentially distributed"]
+    mean_down_s: Annotated[bounds.FaultSpan, "mean time until a failed node returns"]
+    share: Annotated[bounds.Share, "share of the nodes that can fail; which ones is drawn"] = 1.0
 
 
 @frozen
@@ -28,9 +26,9 @@ class SlowFaultsSection:
     """Nodes that are slow for a time, repeatedly, after exponentially distributed times."""
 
     mean_normal_s: Annotated[bounds.FaultSpan, "mean time for which a node runs at full speed"]
-    mean_slow_s: Annotated[bounds.FaultSpan, "mean time for which it is slow"]
-    slowdown: Annotated[bounds.Slowdown, "how many times as long everything takes there meanwhile, 1 to 1000"]
-    share: Annotated[bounds.Share, "share of the nodes that are ever slow, drawn"] = 1.0
+    mean_slow_s: Annotated[bounds.FaultSpan, "mean time for which a node is slow"]
+    slowdown: Annotated[bounds.Slowdown, "how many times as long work takes on a slow node, 1 to 1000"]
+    share: Annotated[bounds.Share, "share of the nodes that can be slow; which ones is drawn"] = 1.0
 
 
 @frozen
@@ -40,7 +38,7 @@ class FaultEntry:
     at_s: Annotated[bounds.Instant, "when"]
     do: Annotated[str, bounds.Choice(NODE_FAULTS), "`fail`, `return`, `slow` or `normal`"]
     node: Annotated[int, "which node, from 0"]
-    slowdown: Annotated[bounds.Slowdown | None, "with `slow`, and only there: how many times as long"] = None
+    slowdown: Annotated[bounds.Slowdown | None, "with `slow` only: how many times as long work takes on the node"] = None
 
 
 @frozen
@@ -48,14 +46,14 @@ class MessageFaultsSection:
     """The faults of messages between manager and scheduler: probabilities, for each message in each direction."""
 
     drop: Annotated[bounds.Share, "probability that a message is lost"] = 0.0
-    duplicate: Annotated[bounds.Share, "that it arrives twice; the other one may be late"] = 0.0
-    delay: Annotated[bounds.Share, "that it is late"] = 0.0
+    duplicate: Annotated[bounds.Share, "probability that a message arrives twice; the second copy may be late"] = 0.0
+    delay: Annotated[bounds.Share, "probability that a message is late"] = 0.0
     delay_s: Annotated[
-        float, bounds.between(0, 60, bounds.SECONDS), "by how many real seconds at most, up to 60; drawn evenly"
+        float, bounds.between(0, 60, bounds.SECONDS), "largest delay in real seconds, up to 60; delays are drawn uniformly"
     ] = 0.1
     reorder: Annotated[
         bounds.Share,
-        "that it arrives after the next one in its direction, or 0.05 real seconds later if there is none by then",
+        "probability that a message arrives after the next one in its direction, or after 0.05 real seconds without one",
     ] = 0.0
 
 
@@ -66,8 +64,10 @@ class PluginFaultsSection:
     kills: Annotated[
         PluginFaultCount, "how many times the scheduler's process is killed (SIGKILL) and another one started"
     ] = 0
-    stalls: Annotated[PluginFaultCount, "how many times it is stopped (SIGSTOP) and continues later"] = 0
-    stall_s: Annotated[float, bounds.between(0, 3_600, bounds.SECONDS), "after how many real seconds, up to 3600"] = 1.0
+    stalls: Annotated[
+        PluginFaultCount, "how many times the scheduler's process is stopped (SIGSTOP) and continued later"
+    ] = 0
+    stall_s: Annotated[float, bounds.between(0, 3_600, bounds.SECONDS), "how long a stop lasts in real seconds, up to 3600"] = 1.0
     batches: Annotated[
         bounds.AtLeastOne | None, "kills and stalls fall among the first N batches; default: as many as there are jobs"
     ] = None

@@ -98,7 +98,7 @@ def read_faults(file: str) -> FaultsSection:
 
 def _parse(file: str) -> dict[str, Any]:
     if file.endswith((".swf", ".swf.gz")):
-        raise InputError(file, "a scenario, in TOML", "a log by its name: name it by --swf")
+        raise InputError(file, "a scenario in TOML", "what its name says is a log: use --swf FILE")
     try:
         return read_toml(file)
     except OSError as error:

@@ -26,7 +26,7 @@ def check_rules(scenario: Scenario) -> None:
     _check_clock(scenario.clock)
     runs = scenario.clock.mode != "virtual"
     if runs and scenario.policy:
-        raise ConfigurationError("policy", "no policy: the scheduler that connects brings its own", "one")
+        raise ConfigurationError("policy", "nothing: the scheduler that connects brings its own")
     check_cluster(scenario.cluster)
     _check_workload(scenario.workload, users=runs)
     for setting, need in unmet(scenario, lambda need: not need.refused or need.met(scenario)):
@@ -53,7 +53,7 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
 def _check_clock(clock: ClockSection) -> None:
     scaled = clock.mode == "scaled"
     if (clock.speed is not None) != scaled:
-        expected = "a number of emulated seconds a second" if scaled else "nothing: only a scaled clock has one"
+        expected = "emulated seconds per second, a number" if scaled else "nothing: only a scaled clock has a speed"
         raise ConfigurationError("clock.speed", expected, "none" if clock.speed is None else str(clock.speed))
 
 

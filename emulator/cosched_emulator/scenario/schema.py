@@ -74,15 +74,15 @@ class ClockSection:
     mode: Annotated[
         str,
         Choice(offered.CLOCK_MODES),
-        "from instant to instant as fast as answers come; `scaled` and `real`: the clock runs (live mode; `serve`"
-        " alone)",
+        "`virtual`: from instant to instant as fast as answers come; `scaled` and `real`: the clock runs (live; only "
+        "`serve`)",
     ] = offered.CLOCK_MODE
-    speed: Annotated[float | None, between(1e-3, 1e6), "of a scaled clock: emulated seconds a second"] = None
+    speed: Annotated[float | None, between(1e-3, 1e6), "emulated seconds per second of a scaled clock"] = None
     deadline_s: Annotated[Wait, "how long a scheduler may take for an answer; then the run ends with exit code 3"] = (
         offered.DEADLINE_S
     )
     wait_s: Annotated[
-        Wait, "how long one in another process is waited for at the beginning (the option is `serve`'s)"
+        Wait, "how long to wait at the beginning for a scheduler in another process (the option belongs to `serve`)"
     ] = offered.WAIT_S
 
 
@@ -96,9 +96,9 @@ class MonitoringSection:
         "how long a job must have run among the same neighbours before its slowdown is measured and reported to the scheduler. "
         "By default nothing is measured",
     ] = None
-    above: Annotated[
-        SlowdownLimit, needs.given("monitoring.after_s"), "a slowdown up to this is not reported; 0: all are"
-    ] = 1.0
+    above: Annotated[SlowdownLimit, needs.given("monitoring.after_s"), "only larger slowdowns are reported; 0: all"] = (
+        1.0
+    )
 
 
 @frozen
@@ -109,18 +109,18 @@ class PreemptionSection:
         Duration,
         needs.ON_DISK,
         "how long a job that comes back from disk makes no progress, while it holds its nodes again. Its limit "
-        "and its estimate wait with it",
+        "and its estimate grow by this time",
     ] = 0.0
     switch_s: Annotated[
         Late[Duration],
         needs.SUSPENDED,
-        "likewise for a job that was suspended on its nodes, where it keeps its threads and its memory",
+        "how long a job makes no progress when it is resumed after a suspension in place",
     ] = 0.0
     disk_mbs: Annotated[
         Late[int],
         (at_least(0), needs.MEMORY, needs.ON_DISK),
-        "speed at which a node writes the memory of a job to disk, and reads it back, in MB/s; 0: at once. Both are "
-        "added to `resume_s`, so the threads of a suspended job are free at once; jobs without `memory_mb` write nothing",
+        "speed at which a node writes the memory of a job to disk, and reads it back, in MB/s; 0: at once. Both times "
+        "are added to `resume_s`: threads are free at the suspension. Jobs without `memory_mb` write nothing",
     ] = 0
 
 
@@ -131,7 +131,9 @@ class ResultsSection:
     warmup: Annotated[
         int, at_least(0), "the first N jobs, by (submission, id), run but do not count in the figures of jobs"
     ] = 0
-    cooldown: Annotated[int, at_least(0), "likewise the last N"] = 0
+    cooldown: Annotated[
+        int, at_least(0), "the last N jobs, by (submission, id), run but do not count in the figures of jobs"
+    ] = 0
 
 
 @frozen
@@ -147,10 +149,12 @@ class ScriptEntry:
         "`cancel`, `cancel-pending` (only if it has not started), `hold`, `release` (a job); `fail-node`, `return-node`; "
         "`drain-nodes` (running jobs continue), `reserve` (no job may run there from then on)",
     ]
-    job: Annotated[int | None, "the job, for the first four: its number in this run, from 1 in submit order"] = None
-    node: Annotated[int | None, "the node, for the next two, from 0"] = None
-    nodes: Annotated[str | None, "the nodes, for the last two, as `0-15;32`. Where not given: all"] = None
-    until_s: Annotated[Instant | None, "for these: until when; a drain without it never ends"] = None
+    job: Annotated[int | None, "the job to cancel, hold or release: its number in this run, from 1 in submit order"] = (
+        None
+    )
+    node: Annotated[int | None, "the node to fail or return, from 0"] = None
+    nodes: Annotated[str | None, "the nodes to drain or reserve, such as `0-15;32`; default: all"] = None
+    until_s: Annotated[Instant | None, "the end of a drain or reservation; a drain without it never ends"] = None
 
 
 @frozen

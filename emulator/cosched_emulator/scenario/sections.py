@@ -67,50 +67,51 @@ class ClusterSection:
     ] = None
     processors: Annotated[
         bounds.AtLeastOne | None,
-        "instead of `nodes`: cores in all. A rest becomes one node with fewer cores and the same capacities",
+        "cores of the whole machine, instead of `nodes`. A rest becomes one node with fewer cores and the same capacities",
     ] = None
     preset: Annotated[
         str,
         "shape of a node: one of those that `cosched-emulator presets` lists, or sockets x cores of a socket x "
         "threads of a core, such as `2x16x2`",
     ] = offered.SHAPE
-    cores: Annotated[int | None, "instead of the shape's: one socket with this many cores, one thread each"] = None
+    cores: Annotated[int | None, "one socket with this many cores of one thread, instead of the shape's"] = None
     memory_bandwidth_mbs: Annotated[
         int | None,
         _limit("memory_bandwidth"),
-        "instead of the shape's, of each node, in MB/s (the option: in GB/s of 1000 MB/s); 0 is unlimited",
+        "memory bandwidth of a node in MB/s, instead of the shape's (the option: in GB/s of 1000 MB/s); 0 is unlimited",
     ] = None
-    network_mbs: Annotated[int | None, _limit("network"), "likewise"] = None
-    disk_mbs: Annotated[int | None, _limit("disk"), "likewise"] = None
-    memory_mb: Annotated[int | None, needs.MEMORY, "likewise, in MiB (the option: in GB of 1024 MiB); 1 or more"] = None
+    network_mbs: Annotated[int | None, _limit("network"), "network bandwidth of a node in MB/s; 0 is unlimited"] = None
+    disk_mbs: Annotated[int | None, _limit("disk"), "disk bandwidth of a node in MB/s; 0 is unlimited"] = None
+    memory_mb: Annotated[
+        int | None, needs.MEMORY, "memory of a node in MiB (the option: in GB of 1024 MiB); 1 or more"
+    ] = None
     swap_mb: Annotated[
         int | None,
         (needs.MEMORY, needs.ON_DISK),
-        "likewise: disk space for the memory of jobs that are suspended to disk, in MiB. No preset has any; jobs "
+        "disk space of a node for the memory of jobs that are suspended to disk, in MiB. No preset has any; jobs "
         "without `memory_mb` need none",
     ] = None
     resources: Annotated[
         Late[str | None],
-        "likewise: what can be counted on each node, and how many, such as `gpu:4;fpga:1`. A job takes what its "
+        "countable resources of each node, such as `gpu:4;fpga:1`. A job takes what its "
         "`resources` say ([annotations](../scenarios.md#characteristics-of-jobs))",
     ] = None
-    licences: Annotated[Late[str | None], "what can be counted in the whole machine, likewise"] = None
+    licences: Annotated[Late[str | None], "countable resources of the whole machine, such as `matlab:4`"] = None
     same_nodes: Annotated[
         Late[bool | None],
         needs.SHARED_NODES,
-        "whether a node is one device, such as a GPU: of two jobs on it both have the same nodes, so that a job of several "
-        "shares all of them or none ([GPUs](../scenarios.md#gpus))",
+        "whether a node is one device, such as a GPU: a job shares all of its nodes with one other job, or none "
+        "([GPUs](../scenarios.md#gpus))",
     ] = None
     idle_w: Annotated[
         Late[bounds.Watts | None],
-        "likewise: watts of a node, all its cores idle. No preset has any; with watts, a run reports its energy",
+        "watts of a node with all cores idle. No preset has any; with watts, a run reports its energy",
     ] = None
-    busy_w: Annotated[Late[bounds.Watts | None], "likewise: more for each busy core; needed with `idle_w`"] = None
+    busy_w: Annotated[Late[bounds.Watts | None], "additional watts of each busy core; needed with `idle_w`"] = None
     spin_w: Annotated[
         Late[bounds.Watts | None],
         (needs.given("time_sharing"), needs.POLLS),
-        "likewise: more for each core whose process only polls for a message. Without it polling costs what "
-        "computing does",
+        "additional watts of each core whose process only polls for a message. The default is `busy_w`",
     ] = None
     file: Annotated[str | None, "instead of all other keys: a TOML file of `[[nodes]]`, described in MODEL.md"] = None
 
@@ -139,8 +140,8 @@ class TruthSection:
     ] = ("memory_bandwidth",)
     remainder: Annotated[
         OfLomarc[bool],
-        "whether the time in which neither of two jobs competes counts as 1. `false`: the formula as it is printed, "
-        "cut at 1",
+        "`true`: the time in which two jobs do not compete counts once. `false`: the formula as printed, with 1 as the "
+        "least slowdown",
     ] = False
     c_scope: Annotated[
         OfLomarc[str],
@@ -149,7 +150,7 @@ class TruthSection:
         "other pairs are compatible",
     ] = "all"
     cpu: Annotated[
-        OfLomarc[str], bounds.Choice(CPUS), '`"standard"`: the CPU is time-shared, and no pair is compatible'
+        OfLomarc[str], bounds.Choice(CPUS), '`"standard"`: jobs take turns on the CPU, and no pair is compatible'
     ] = "hyperthreaded"
     pair_seed: Annotated[
         int | None,
@@ -158,7 +159,7 @@ class TruthSection:
     ] = None
     good_share: Annotated[OfLomarc[bounds.Share], needs.SHARED_CPUS, "share of the pairs that are compatible"] = 0.33
     paging: Annotated[
-        OfLomarc[bounds.Slowdown], "slowdown of two jobs that do not fit into a node's memory, unless the rest is worse"
+        OfLomarc[bounds.Slowdown], "least slowdown of two jobs that do not fit into a node's memory together"
     ] = 2.5
     cos_shares: Annotated[
         tuple[int, ...],
@@ -169,8 +170,7 @@ class TruthSection:
     parameters: Annotated[
         Late[Mapping[str, Any] | None],
         needs.PAIRED,
-        "of your own model: the keyword arguments of its class. Of `composite`: its parameters. The other models "
-        "that ship have none",
+        "keyword arguments of the class of your own model, or parameters of `composite`; other models of cosched have none",
     ] = None
 
 
@@ -181,17 +181,17 @@ class BeliefSection:
     contention: Annotated[
         str | None,
         needs.ASKED_EITHER,
-        'like those of `[truth]`, and equal to them where not given; `"none"` where the truth is a model of nodes'
-        " from a third party, as no scheduler can believe in it",
+        'as in `[truth]`. The default is that of the truth, or `"none"` if the truth is a model of nodes from a third party, '
+        "which no scheduler can use",
     ] = None
     composition: Annotated[
         str | None,
         (bounds.Choice(tuple(COMPOSITIONS)), needs.ASKED_NEVER),
-        "likewise. It is sent, but no policy that ships uses it: they all predict penalties as the RUA paper "
-        "does, node by node",
+        "as in `[truth]`. The scheduler is told it, but cosched's policies predict penalties as the RUA paper does, "
+        "node by node",
     ] = None
     resources: Annotated[
-        tuple[bounds.Resource, ...] | None, needs.believed("bandwidth"), needs.ASKED_EITHER, "likewise"
+        tuple[bounds.Resource, ...] | None, needs.believed("bandwidth"), needs.ASKED_EITHER, "as in `[truth]`"
     ] = None
     demand: Annotated[
         bounds.Knowledge,
@@ -201,23 +201,23 @@ class BeliefSection:
     usage: Annotated[
         Asked[str],
         (bounds.Choice(offered.USAGE_KNOWLEDGE), _USE, needs.BELIEVED_USE),
-        'what it knows of each job\'s characteristics; `"unknown"`: nothing. Wrong on purpose: `"shuffled"`: those of another job, '
-        'drawn; `"inverted"`: of each fraction, and of memory, what it is not',
+        'what the scheduler knows of each job\'s characteristics; `"unknown"`: nothing. Wrong on purpose: `"shuffled"`: those of '
+        'another job, drawn; `"inverted"`: the complement of each fraction and of memory',
     ] = "exact"
-    usage_noise: Annotated[OfUse[bounds.Noise], "relative error of every fraction and of memory, at most"] = 0.0
+    usage_noise: Annotated[OfUse[bounds.Noise], "largest relative error of every fraction and of memory"] = 0.0
     usage_bias: Annotated[
         OfUse[float],
         bounds.Range("a number above -1, at most 1000", -1, 1_000, least_open=True),
         "relative error of memory and of the bound's fraction",
     ] = 0.0
     usage_missing: Annotated[
-        OfUse[float], bounds.between(0, 1, "a share"), "share of the jobs of whose characteristics nothing is known"
+        OfUse[float], bounds.between(0, 1, "a share"), "share of the jobs whose characteristics are unknown"
     ] = 0.0
-    remainder: Annotated[
-        Asked[bool | None], needs.believed("lomarc"), "like that of `[truth]`, and equal to it where not given"
-    ] = None
+    remainder: Annotated[Asked[bool | None], needs.believed("lomarc"), "as in `[truth]`, which has the default"] = None
     c_scope: Annotated[
-        Asked[str | None], bounds.Choice(C_SCOPES), needs.believed("lomarc"), needs.SHARED_CPUS, "likewise"
+        Asked[str | None],
+        (bounds.Choice(C_SCOPES), needs.believed("lomarc"), needs.SHARED_CPUS),
+        "as in `[truth]`, which has the default",
     ] = None
     pairs: Annotated[
         Asked[bounds.Knowledge],
@@ -228,12 +228,15 @@ class BeliefSection:
         "application, and no job shares nodes",
     ] = "exact"
     self_slowdowns: Annotated[
-        bounds.Knowledge, _SELF, needs.ASKED_SELF, 'what it knows of each job\'s self slowdown; `"unknown"`: nothing'
+        bounds.Knowledge,
+        _SELF,
+        needs.ASKED_SELF,
+        'what the scheduler knows of each job\'s self slowdown; `"unknown"`: nothing',
     ] = "exact"
     self_noise: Annotated[
         bounds.Noise,
         (_SELF, needs.known("belief.self_slowdowns"), needs.ASKED_SELF),
-        "relative error of each of the two factors, at most",
+        "largest relative error of each of the two self slowdowns",
     ] = 0.0
     profiles: Annotated[
         Asked[bounds.Knowledge],
@@ -242,7 +245,7 @@ class BeliefSection:
     ] = "exact"
     pair_table: Annotated[OfPairs[str | None], "another table of co-runs, CSV, instead of the truth's"] = None
     pair_noise: Annotated[
-        OfPairs[bounds.Noise], "relative error of each ratio of the table, at most, drawn for each ordered pair"
+        OfPairs[bounds.Noise], "largest relative error of each ratio of the table; the error is drawn for each ordered pair"
     ] = 0.0
     pair_missing: Annotated[
         OfPairs[bounds.Share],
@@ -251,11 +254,11 @@ class BeliefSection:
     pair_method: Annotated[
         Late[OfPairs[str]],
         (bounds.Choice(METHODS), needs.given("belief.pair_missing", "belief.pair_table")),
-        "how pairs are predicted that this table has not, as `cosched-hwmodel calibrate --method` does",
+        "how missing pairs of the believed table are predicted, as with `cosched-hwmodel calibrate --method`",
     ] = METHODS[0]
     parameters: Annotated[
         Late[Asked[Mapping[str, Any] | None]],
-        "of your own model: on top of those of `[truth]` where `contention` is the same, else all there are",
+        "parameters of your own model: added to those of `[truth]` if `contention` is the same, else all of them",
     ] = None
 
 
@@ -274,17 +277,17 @@ class WorkloadSection:
     applications: Annotated[
         Late[str | None],
         "jobs are the applications of a table of co-runs, CSV, each equally likely: `jobs` of them, each once "
-        "where that is not given. With `swf` or `lublin`: names of their jobs, drawn likewise; nothing else of these changes",
+        "where that is not given. With `swf` or `lublin`, the applications only give these jobs names, drawn in the same way",
     ] = None
     application_names: Annotated[
         tuple[str, ...],
         (needs.Later(("workload.applications",)), needs.given("workload.applications", refused=True)),
-        "these only; empty: all",
+        "names of the applications to use; empty: all",
     ] = ()
     application_processes: Annotated[
         OfApplications[tuple[bounds.AtLeastOne, ...]],
-        "only those with one of these numbers of processes; empty: all. Where the table has none (no `procs`), "
-        "the one number here is that of all",
+        "use only applications with one of these numbers of processes; empty: all. If the table has no `procs`, "
+        "the one number here holds for all",
     ] = ()
     shuffle_seed: Annotated[OfApplications[int], "the same jobs in another order for each seed; 0: as drawn"] = 0
     gap_s: Annotated[
@@ -295,16 +298,20 @@ class WorkloadSection:
     ] = offered.GAP_S
     nas_programs: Annotated[
         OfNas[tuple[str, ...]],
-        '`"CG"`, `"CG.C"`, `"CG.C.16"`, `"sPPM.8"`: equally likely. What is left out of a name is drawn, the class '
-        "first, then the number of processes",
+        'programs, such as `"CG"`, `"CG.C"`, `"CG.C.16"`, `"sPPM.8"`, equally likely. What a name leaves out is drawn: '
+        "first the class, then the number of processes",
     ] = NAS
-    nas_classes: Annotated[OfNas[tuple[str, ...]], "of these"] = CLASSES
-    nas_sizes: Annotated[OfNas[tuple[int, ...]], "of these, as far as the program runs on them"] = SIZES
-    nas_memory_mb: Annotated[OfNas[bounds.AtLeastOne], "programs with larger processes are left out, in MB"] = NODE_MB
+    nas_classes: Annotated[OfNas[tuple[str, ...]], "classes to draw from"] = CLASSES
+    nas_sizes: Annotated[
+        OfNas[tuple[int, ...]], "numbers of processes to draw from, of those on which the program runs"
+    ] = SIZES
+    nas_memory_mb: Annotated[OfNas[bounds.AtLeastOne], "most memory of a process in MB: larger programs are left out"] = (
+        NODE_MB
+    )
     memory: Annotated[
         OfNas[str],
         bounds.Choice(offered.MEMORY_TOLD),
-        'jobs tell the scheduler what a process takes of its node\'s memory; `"unaware"`: the nodes alone know it',
+        'the scheduler knows the memory of each process; `"unaware"`: only the nodes know it',
     ] = offered.MEMORY
     first: Annotated[
         OfLog[int], bounds.at_least(0), "skip this many usable jobs, in submit order, after all repairs"
@@ -312,7 +319,7 @@ class WorkloadSection:
     jobs: Annotated[
         bounds.AtLeastOne | None,
         needs.jobs_of("swf", "applications"),
-        "of a log: take this many; all where not given. Of `applications`: draw this many",
+        "take this many jobs of a log (default: all), or draw this many of `applications`",
     ] = None
     aarr: Annotated[OfModel[bounds.Factor], "arrival parameter, smaller is busier"] = offered.AARR
     gap_factor: Annotated[Gaps[OfModel[bounds.Factor]], "multiplies the gaps between arrivals"] = 1.0
@@ -322,10 +329,8 @@ class WorkloadSection:
         bounds.Range("a number above 0, at most 1000", 0, 1_000, least_open=True),
         "all gaps are multiplied by a factor that gives this offered load, `machine.offered_load` in `summary.json`",
     ] = None
-    shake: Annotated[
-        bounds.Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"
-    ] = 0.0
-    shake_seed: Annotated[int, needs.given("workload.shake"), "seed of these draws, beside the scenario's"] = 0
+    shake: Annotated[bounds.Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"] = 0.0
+    shake_seed: Annotated[int, needs.given("workload.shake"), "seed of `shake`, besides the scenario's seed"] = 0
     limits: Annotated[
         str | None,
         bounds.Choice(offered.LIMITS),
@@ -342,7 +347,10 @@ class WorkloadSection:
         "the model. Limits follow the new estimate",
     ] = None
     estimate_factor: Annotated[
-        float, bounds.between(0, 1_000_000), needs.one_of("workload.estimates", "f-model", refused=True), "that factor"
+        float,
+        bounds.between(0, 1_000_000),
+        needs.one_of("workload.estimates", "f-model", refused=True),
+        "the factor of `f-model`",
     ] = 1.0
     cap_runs: Annotated[
         OfLog[bool],
@@ -350,14 +358,13 @@ class WorkloadSection:
         "lost by that",
     ] = True
     minimum_estimate_s: Annotated[
-        Late[OfLog[bounds.Duration]],
-        "an estimate that is present and shorter is raised to this; logs of a test bed want 0",
+        Late[OfLog[bounds.Duration]], "shorter estimates of the log are raised to this; use 0 for logs of a test bed"
     ] = 60.0
     skip_bad_rows: Annotated[OfLog[bool], "malformed rows are left out; else the first is an error"] = False
     log_memory: Annotated[
         OfLog[bool],
-        "a process takes the memory that its job requested (SWF field 10), where there is any "
-        "(`--no-log-memory`: none). `memory_mb` comes before it",
+        "a process takes the memory that its job requested in the log, SWF field 10 (`--no-log-memory`: it does not). "
+        "`memory_mb` has precedence",
     ] = True
     mix: Annotated[
         str | None,
@@ -370,19 +377,19 @@ class WorkloadSection:
         0,
         0,
     )
-    demand_medium: Annotated[Demand, "likewise"] = (1000, 0, 0)
-    demand_low: Annotated[Demand, "likewise"] = (500, 0, 0)
+    demand_medium: Annotated[Demand, "the same for a *medium* job"] = (1000, 0, 0)
+    demand_low: Annotated[Demand, "the same for a *low* job"] = (500, 0, 0)
     characteristics: Annotated[
         str | None,
         (needs.NO_PROCESSES, needs.USE_COUNTS),
         "what bounds jobs, and how they use their nodes, drawn for each job: `M1` (40:30:30), `M2` (40:10:50), "
-        "`M3` (30:50:20), or shares CPU:NETWORK:DISK; with `, largest` behind it what bounds a job is its largest "
-        "fraction, else the drawn one",
+        "`M3` (30:50:20), or shares CPU:NETWORK:DISK. With `, largest` appended, the bound is the largest fraction "
+        "instead of the drawn one",
     ] = None
     annotations: Annotated[
         str | None,
-        "likewise, and how jobs slow themselves down, from a side file; where it says something of a job, that "
-        "replaces what was drawn",
+        "a side file with what bounds jobs, how they use their nodes, and how they slow themselves down; it replaces "
+        "what was drawn",
     ] = None
     profiles: Annotated[
         Late[str | None], needs.PROFILES, "what the processes of jobs ask of their nodes: a side file, CSV"
@@ -391,7 +398,7 @@ class WorkloadSection:
     opted_in: Annotated[
         Late[Annotated[float, needs.SHARED_CORES]],
         bounds.between(0, 1, "a share"),
-        "share of the users whose jobs may share cores, drawn for each (of jobs, where there is no user); others' jobs are `unpaired`",
+        "share of the users whose jobs may share cores, drawn by user (or by job, without users); other jobs are `unpaired`",
     ] = 1.0
     memory_mb: Annotated[
         NotNas[int], needs.MEMORY_LIMIT, bounds.at_least(0), "what every process asks of its node's memory, in MiB"
@@ -407,17 +414,17 @@ class WorkloadSection:
         'the model\'s machine has one processor for each of the `"cores"` or of the `"nodes"`. Where not '
         "given: nodes with `grow`, else cores",
     ] = None
-    grow: Annotated[
-        NotNas[bool], "sizes are for one process a node; users of nodes with several cores choose larger ones"
-    ] = False
+    grow: Annotated[NotNas[bool], "sizes are for one process a node; on nodes of several cores jobs become larger"] = (
+        False
+    )
     grow_max_slowdown: Annotated[
-        OfGrow[bounds.SlowdownLimit], "fourfold where all cores of a node slow a job by this at most"
+        OfGrow[bounds.SlowdownLimit], "largest slowdown of a job on all cores of its nodes with which it grows fourfold"
     ] = 1.25
     grow_max_slowdown_cpus: Annotated[
-        OfGrow[bounds.SlowdownLimit], "else twofold where a process on each CPU slows it by this at most"
+        OfGrow[bounds.SlowdownLimit], "otherwise, largest slowdown with a process on each CPU with which it grows twofold"
     ] = 1.12
     programs: Annotated[
-        NotNas[OfProcesses[str | None]], "what jobs' processes do, `fine` where not given; or a side file, `FILE.csv`"
+        NotNas[OfProcesses[str | None]], "what jobs' processes do (default: `fine`), or a side file, `FILE.csv`"
     ] = None
     cpu_share: Annotated[
         OfProcesses[bounds.Share],
@@ -425,19 +432,19 @@ class WorkloadSection:
         "part of the time alone in which a process computes; cut at 0.995",
     ] = offered.CPU_SHARE
     null_statements: Annotated[
-        OfProcesses[bounds.Above0], _using("null_statements"), "between two barriers; 33,333 take a millisecond"
+        OfProcesses[bounds.Above0], _using("null_statements"), "statements bounds.between two barriers; 33,333 take a millisecond"
     ] = offered.NULL_STATEMENTS
-    files: Annotated[OfProcesses[bounds.Above0], _using("files"), "that a process writes between two barriers"] = (
+    files: Annotated[OfProcesses[bounds.Above0], _using("files"), "files that a process writes bounds.between two barriers"] = (
         offered.FILES
     )
     jitter: Annotated[
         OfProcesses[bounds.Share | None],
         _using("jitter"),
-        "each burst is uniform within this part of its length around it. Where not given: 0.015 of `compute`, "
-        "0.17 of NAS programs, 0.1 of the others",
+        "each burst is drawn uniformly within this part of its length below and above it. Default: 0.015 for `compute`, "
+        "0.17 for NAS programs, 0.1 for the others",
     ] = None
     grain: Annotated[
         Late[OfProcesses[float]],
         (bounds.between(offered.LEAST_GRAIN, offered.MOST_GRAIN), _using("grain")),
-        "factor for the size of bursts and messages; there are fewer of them, so that a job takes its time alone",
+        "factor of the size of bursts and messages; their number is divided by it, so that the run time alone stays",
     ] = 1.0

@@ -21,15 +21,15 @@ EACH: tuple[str, ...] = ("user", "account")
 class PartitionEntry:
     """A part of the machine with a name, which jobs name; parts may overlap."""
 
-    name: Annotated[str, "its name, as `partition` of jobs has it"]
-    nodes: Annotated[str | None, "its nodes, as `0-15;32`. Where not given: all"] = None
-    max_nodes: Annotated[AtLeastOne | None, "of a job, which is refused where it needs more"] = None
+    name: Annotated[str, "its name, which jobs give as `partition`"]
+    nodes: Annotated[str | None, "its nodes, such as `0-15;32`; default: all"] = None
+    max_nodes: Annotated[AtLeastOne | None, "most nodes of a job; a job that needs more is refused"] = None
     max_time_s: Annotated[
-        DurationAboveZero | None, "likewise, of a job's limit, or of its estimate where it has none"
+        DurationAboveZero | None, "longest limit of a job, or longest estimate of a job without a limit"
     ] = None
     tier: Annotated[
         Annotated[int, between(0, 65_533, "a whole number")],
-        "its jobs come before those of a lower tier, under a policy that goes by priority",
+        "its jobs come before those of a lower tier, under a policy that uses priorities",
     ] = 1
     default: Annotated[bool, "it is the partition of jobs that name none"] = False
 
@@ -38,7 +38,7 @@ class PartitionEntry:
 class AccountEntry:
     """An account, and the one above it, whose limits bind its jobs, too."""
 
-    name: Annotated[str, "its name, as `account` of jobs has it"]
+    name: Annotated[str, "its name, which jobs give as `account`"]
     parent: Annotated[str, "the account above it"]
 
 
@@ -46,15 +46,26 @@ class AccountEntry:
 class LimitEntry:
     """At most so much at a time, of the jobs that have all the facts given here."""
 
-    each: Annotated[str | None, Choice(EACH), '`"user"`, `"account"`: of each separately. Else of all together'] = None
-    user: Annotated[str, "of this user's jobs; empty: of any"] = ""
-    account: Annotated[str, "likewise, of this account and those below it"] = ""
-    qos: Annotated[str, "likewise, of this QOS"] = ""
-    partition: Annotated[str, "likewise, of this partition; a job counts in the first that it names"] = ""
-    jobs: Annotated[AtLeastOne | None, "jobs at a time; at least one of these four"] = None
-    cpus: Annotated[AtLeastOne | None, "processes times threads of each; of an exclusive job, all of its nodes"] = None
-    gpus: Annotated[AtLeastOne | None, "resources with the name `gpu`, on all nodes of a job"] = None
-    nodes: Annotated[AtLeastOne | None, "nodes, of each job the fewest that it fits on"] = None
+    each: Annotated[
+        str | None,
+        Choice(EACH),
+        '`"user"` or `"account"`: the limit holds for each of them; default: for all jobs together',
+    ] = None
+    user: Annotated[str, "limit the jobs of this user; empty: of any user"] = ""
+    account: Annotated[str, "limit the jobs of this account and the accounts below it; empty: of any account"] = ""
+    qos: Annotated[str, "limit the jobs of this QOS; empty: of any QOS"] = ""
+    partition: Annotated[
+        str, "limit the jobs of this partition (a job counts in the first that it names); empty: of any partition"
+    ] = ""
+    jobs: Annotated[AtLeastOne | None, "most jobs at a time; give at least one of `jobs`, `cpus`, `gpus`, `nodes`"] = (
+        None
+    )
+    cpus: Annotated[
+        AtLeastOne | None,
+        "most threads at a time: processes times threads of each; all of its nodes for an exclusive job",
+    ] = None
+    gpus: Annotated[AtLeastOne | None, "most resources with the name `gpu` at a time"] = None
+    nodes: Annotated[AtLeastOne | None, "most nodes at a time; a job counts with the fewest that it fits on"] = None
 
 
 def build_rules(

@@ -26,8 +26,8 @@ class TimeSharingSection(CommonSettings):
     nodes: Annotated[
         str,
         Choice(offered.NODE_KINDS),
-        'jobs progress at rates that are measured in exact nodes; `"exact"`: every burst is simulated, which '
-        'takes far longer; `"windows"`: exact for a while after each change, then at the rates of that while. '
+        '`"fluid"`: jobs progress at rates that are measured in exact nodes; `"exact"`: every burst is simulated, which '
+        'takes far longer; `"windows"`: exact for a while after each change, then at the rates measured then. '
         'Programs with messages need `"windows"` or `"exact"`',
     ] = "fluid"
     quantum_s: Annotated[float, needs.TURNS, between(1e-3, 1_000_000, SECONDS), "length of a quantum"] = (
@@ -37,7 +37,7 @@ class TimeSharingSection(CommonSettings):
         float,
         (needs.one_of("time_sharing.local", "wake-first", "rr"), needs.SHARED_CPU),
         between(0.1, 1_000_000, "a number of milliseconds"),
-        "a process's turn",
+        "length of a process's turn",
     ] = SLICE_US / 1000
     tick_ms: Annotated[
         float,
@@ -47,27 +47,29 @@ class TimeSharingSection(CommonSettings):
     io_logged: Annotated[
         Share, needs.FILES, needs.TURNS, "share of the CPU time of I/O that is logged to the process"
     ] = 0.0
-    rounded: Annotated[Fluid[bool], "situations that are nearly alike are measured once"] = True
+    rounded: Annotated[Fluid[bool], "similar situations are measured once"] = True
     windows: Annotated[
         Fluid[str | None],
         "a folder in which measured rates are kept, for other runs and processes with the same nodes and quantum. "
         "The results are the same with and without it",
     ] = None
-    window_min_s: Annotated[WindowLength, "for how long jobs are simulated exactly after each change, at least"] = (
+    window_min_s: Annotated[WindowLength, "least time for which jobs are simulated exactly after each change"] = (
         _WINDOWS.least_us / SECOND_US
     )
-    window_max_s: Annotated[WindowLength, "and at most"] = _WINDOWS.most_us / SECOND_US
+    window_max_s: Annotated[WindowLength, "longest time for which jobs are simulated exactly after each change"] = (
+        _WINDOWS.most_us / SECOND_US
+    )
     turn_overhead: Annotated[
         Windowed[Noise], needs.TURNS, "share of a quantum for which nothing runs when turns change"
     ] = 0.03
     coscheduling: Annotated[
         OfPolicy[str | None],
-        'what a process does that waits for a message, and which process the node prefers: `"none"`, `"nls"`, '
-        '`"sb"`, `"cc"`, `"dcs"`, `"pb"`, `"hybrid"`, or a class of others, `"module:Class"`. Where not '
-        'given: `"nls"` with `nodes = "windows"`, else `"none"`',
+        'what a process does while it waits for a message, and which process the node prefers: `"none"`, `"nls"`, '
+        '`"sb"`, `"cc"`, `"dcs"`, `"pb"`, `"hybrid"`, or a third party\'s class, `"module:Class"`. '
+        'Default: `"nls"` with `nodes = "windows"`, else `"none"`',
     ] = None
     coscheduling_parameters: Annotated[
         Late[OfPolicy[Mapping[str, Any] | None]],
-        "of that policy, such as `{ spin_us = 1000 }`. An option, an override or a value of a study that names "
-        "another policy is refused while these stay",
+        "parameters of the coscheduling policy, such as `{ spin_us = 1000 }`. An option, an override or a study that "
+        "names another policy must replace them, too",
     ] = None

@@ -1,10 +1,10 @@
 """Bootstrap intervals within one run, by moving blocks.
 
-Neighbouring jobs wait alike, so blocks of consecutive values are resampled (Künsch 1989, Ann. Statist. 17:1217; Liu and Singh 1992;
-for quantiles Sun and Lahiri 2006, Sankhya 68:130), of the length that `block_length` gives. The interval is the percentile interval,
-expanded for few blocks: of the figures of the resamples not the quantiles 2.5 and 97.5 %, but Φ(±t · √(n / (n - 1))) with n the number
-of blocks and t Student's quantile for n - 1 degrees of freedom (Hesterberg 2015, Am. Stat. 69:371). It speaks of this workload and how
-it goes on, not of other seeds. SciPy has no block bootstrap: its own resamples single values.
+Neighbouring jobs have similar waits, so blocks of consecutive values are resampled (Künsch 1989, Ann. Statist. 17:1217; Liu and Singh
+1992; for quantiles Sun and Lahiri 2006, Sankhya 68:130), of the length that `block_length` gives. The interval is the percentile
+interval, expanded for few blocks: of the figures of the resamples not the quantiles 2.5 and 97.5 %, but Φ(±t · √(n / (n - 1))) with n
+the number of blocks and t Student's quantile for n - 1 degrees of freedom (Hesterberg 2015, Am. Stat. 69:371). It refers to a longer
+run of this workload, not to other seeds. SciPy has no block bootstrap: its own resamples single values.
 
 Generators are `numpy.random.Generator` and decide the resamples: the same generator state gives the same interval.
 """

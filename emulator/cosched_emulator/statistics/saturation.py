@@ -1,4 +1,4 @@
-"""Whether a run is saturated: more work comes than the machine does, and the queue grows as long as jobs are submitted.
+"""Whether a run is saturated: more work arrives than the machine can do, and the queue grows as long as jobs are submitted.
 
 The mean wait of a saturated run says how long the run was, not how good the scheduler is. The tests look at the queue Q, the work of
 the pending jobs, up to the last submission, in k batches of equal time: 20, or fewer so that each lasts whole cycles of the load, a
@@ -10,21 +10,21 @@ queue of the day would look like growth.
   1991, section 9.5.3). The first batch is left out: the machine begins empty, so that any queue grows at first. The spread of the
   growth is that of Q, or that of the work that comes, whichever is larger: a queue that stays near 0 hides how much the work varies.
   Grows: the interval is above 0.
-- *Does it come back?* At the border, where exactly as much comes as is done, Q is a random walk reflected at 0, and its mean over the
-  run is s √k · X: s is the standard deviation of the growth over a batch, X the integral of |Brownian motion| over [0, 1] (Takács
-  1993, Ann. Appl. Probab. 3:186). A queue that comes back to 0 is far shorter than that. As it may be long at noon and empty at
-  night, its mean M over the batches is taken at eight times of a batch, and the least of these counts. Comes back: M / (s √k) is
+- *Does it come back?* At the border, where exactly as much work arrives as is done, Q is a random walk reflected at 0, and its mean
+  over the run is s √k · X: s is the standard deviation of the growth over a batch, X the integral of |Brownian motion| over [0, 1]
+  (Takács 1993, Ann. Appl. Probab. 3:186). A queue that comes back to 0 is far shorter than that. As it may be long at noon and empty
+  at night, its mean M over the batches is taken at eight times of a batch, and the least of these counts. Comes back: M / (s √k) is
   below its 5 % quantile at the border.
-- *Do the jobs say enough?* Where few jobs have much of the work, a run that has not met enough of them looks idle. They do if one of
-  two holds. The sum of the work W of the jobs is near enough to normal: its skewness, Σ W³ / (Σ W²)^1.5 for jobs that come
+- *Are there enough jobs?* Where few jobs have much of the work, a run with too few of them looks idle. There are enough if one of two
+  conditions holds. The sum of the work W of the jobs is near enough to normal: its skewness, Σ W³ / (Σ W²)^1.5 for jobs that come
   independently, is at most 1/5 (Cochran 1977, Sampling Techniques, section 2.15: n > 25 G²). Or the machine could have done more
   besides, at the rate at which it works while jobs wait, than the work falls short of its mean by in 5 % of runs: √(2 ln 20) standard
   deviations, a bound for sums of positive variables of whatever distribution (Boucheron, Lugosi and Massart 2013, section 2.1; the
   standard deviation is √Σ W², or that of the batches). Both take the upper ends of intervals of Σ W³ and Σ W², 2 standard errors
   above, as rare jobs decide these.
 
-Saturated: it grows, and does not come back. Not saturated: it comes back, does not grow, and the jobs say enough. Otherwise it is not
-shown: the run is too short, its load too close to the border, or too much hangs on rare jobs. As measured
+Saturated: it grows, and does not come back. Not saturated: it comes back, does not grow, and there are enough jobs. Otherwise it is
+not shown: the run is too short, its load too close to the border, or rare jobs decide. As measured
 (docs/results/appendix/saturation.md), at loads of .8 to .98 at most 0.5 % of 200 runs were called saturated, and at 1.02 to 1.1 at
 most 5.5 % not saturated, also with lognormal and Pareto run times and with days and nights. Not covered: days that depend on each
 other, as where jobs come in campaigns of weeks (give a longer cycle).
@@ -33,7 +33,7 @@ The quantiles of M / (s √k) are for s measured over k batches, and were found 
 is in units of work an hour.
 
 The work of a job is processors · run time: what the machine has to do, in whatever order. The number of pending jobs, with 1 for each
-job, shows less: it swings with crowds of small jobs that pass by the large ones which pile up.
+job, shows less: it follows crowds of small jobs, while large jobs pile up.
 """
 
 from __future__ import annotations

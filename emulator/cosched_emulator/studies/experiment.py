@@ -166,7 +166,7 @@ class _Reader:
                 f"{place}.{error.path}", error.expected, error.got, error.suggestion, self.file
             ) from error
         if "policy" in given:
-            raise self.error(f"{place}.policy", "no policy: policies are an axis of a study", "one")
+            raise self.error(f"{place}.policy", "nothing: policies are an axis of a study", given["policy"])
         return anchor(dict(given), self.folder)
 
     # ---------------------------------------------------------------- axes
@@ -228,11 +228,11 @@ class _Reader:
         rest = dict(given)
         policy = self.policy(rest.pop("policy"), f"{place}.policy") if "policy" in rest else None
         if policy is not None and axis != "policies":
-            raise self.error(f"{place}.policy", "no policy: policies are an axis of their own", policy)
+            raise self.error(f"{place}.policy", "nothing: policies are an axis of their own", policy)
         settings = self.settings(rest.pop("set", []), f"{place}.set")
         if settings and not AXES[axis].settings:
             having = " and ".join(sorted(key for key in AXES if AXES[key].settings))
-            raise self.error(f"{place}.set", f"no settings: {having} have some", list(settings))
+            raise self.error(f"{place}.set", f"nothing: {having} have settings", list(settings))
         name = self.text(f"{place}.name", rest.pop("name", ""))
         if axis == "policies":
             name = name or (policy if isinstance(policy, str) else "")

@@ -26,7 +26,7 @@ _NO_TICKET: Final = 0  # ticket of an answer to an unreadable request
 _SLICE_MS: Final = 100  # one slice of waiting
 _FIRST_MS: Final = 20  # the first slice: on ipc, enough time for a connection
 CONNECT_S: Final = 3.0  # enough time for a connection on tcp
-_UNKNOWN: Final = "; whether it carried the request out is not known: look before you repeat it"
+_UNKNOWN: Final = "; it may have carried out the request: check before you repeat it"
 _NO_MANAGER: Final = (
     "the answer is not that of a manager to its users: expected the endpoint that serve has as --users, not as --bind, "
     "and the same version of cosched"

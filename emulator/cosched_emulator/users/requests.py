@@ -265,7 +265,7 @@ TOO_MANY: Final = Refused(
     "rate", "too many requests, or too much work, for one user in a second: try again in a moment"
 )
 TOO_MANY_CHANGES: Final = Refused(
-    "rate", "you have submitted, cancelled, held or released too many jobs of late: try again later"
+    "rate", "you have submitted, cancelled, held or released too many jobs recently: try again later"
 )
 
 _RECORDS: Final = (

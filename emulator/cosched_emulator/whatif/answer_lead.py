@@ -32,7 +32,7 @@ def headline(answer: Answer) -> str:
     if best.verdict == GAIN:
         return f"With {what} {_told(answer, best)}."
     if best.verdict in (FAR, UNCHECKED):
-        return f"{no_claim(answer)} Computed, and no forecast: with {what} {_told(answer, best)}."
+        return f"{no_claim(answer)} A computation, not a forecast: with {what} {_told(answer, best)}."
     begin = f"{no_claim(answer)} ".lstrip()
     if best.verdict == HARM:
         return f"{begin}Every candidate is shown to do harm, {what} the least: mean response {short(best.response)}."
@@ -65,7 +65,7 @@ def no_claim(answer: Answer) -> str:
         drift = drift_of(answer.prepared, answer.waits_under(answer.best))
         if max(drift, 1 / drift) > math.exp(found.error_most):
             return (
-                f"The windows do not have the baseline: the same jobs wait {drift:.2g} times as long as in the whole log, "
+                f"The windows do not reproduce the baseline: the same jobs wait {drift:.2g} times as long as in the whole log, "
                 "as those that share nodes slow each other down."
             )
         return f"The model does not explain this log well enough for gains so small: {waits}."
@@ -126,7 +126,7 @@ def next_step(answer: Answer) -> str:
         one, other, _ = answer.measure[0]
         return f"measure {one} beside {other}: they would share nodes longest"
     if answer.swings:
-        return f"learn whether {answer.swings[0].change.what}: the answer hangs most on it"
+        return f"find out whether {answer.swings[0].change.what}: the answer depends most on it"
     if best is not None and best.verdict == OPEN and needed(best):
         return f"run more windows of the log (--window-count {best.needed:.0f})"
     return "watch a candidate beside the live cluster"

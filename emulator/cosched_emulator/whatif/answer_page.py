@@ -168,7 +168,9 @@ def _tornado(answer: Answer) -> Iterator[Block]:
             own = [swing for swing in found if swing.candidate.policy == policy]
             changes = [swing.response for swing in own if swing.response is not None]
             before = own[0].before
-            title = f"{policy} ({contention}): change of the mean response where one assumption is another; line: as assumed"
+            title = (
+                f"{policy} ({contention}): change of the mean response if one assumption is changed; line: as assumed"
+            )
             yield Bars(
                 title,
                 "%",

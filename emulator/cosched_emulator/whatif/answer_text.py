@@ -38,7 +38,7 @@ def tables(answer: Answer) -> Iterator[AnswerTable]:
     yield _candidates(answer)
     if answer.swings:
         caption = (
-            "What the answer depends on: change of the mean response, %, where one assumption is another"
+            "What the answer depends on: change of the mean response, %, if one assumption is changed"
             f"; {_TOGETHER} of a column"
         )
         rows = [["assumption", "contention", "policy", "as assumed", "with the other", "moved by"]]

@@ -97,7 +97,7 @@ CHANGES: Final = (
     ),
     Change(
         "unknown",
-        "the scheduler knows nothing of what jobs do to each other",
+        "the scheduler does not know how jobs slow each other down",
         "beliefs",
         {"belief": {"usage": "unknown", "pairs": "unknown", "demand": "unknown"}},
     ),
@@ -106,7 +106,11 @@ CHANGES: Final = (
         "M3", "more jobs bound by network (M3)", "hardware", {"workload": {"characteristics": "M3"}}, (FORMULA,), True
     ),
     Change(
-        "few", "a tenth of the pairs get on instead of a third", "hardware", {"truth": {"good_share": 0.1}}, (FORMULA,)
+        "few",
+        "a tenth of the pairs are compatible instead of a third",
+        "hardware",
+        {"truth": {"good_share": 0.1}},
+        (FORMULA,),
     ),
     Change("many", "two thirds of the pairs get on", "hardware", {"truth": {"good_share": 0.66}}, (FORMULA,)),
     Change("high", "most jobs ask for much bandwidth", "hardware", {"workload": {"mix": "high"}}, (BANDWIDTH,), True),

@@ -118,7 +118,7 @@ def _why_not(found: Distance) -> Iterator[str]:
     few = found.weeks < FEW_WEEKS
     if not (found.spearman if few else found.weekly_r) >= LEAST_R:
         told = f"by job {found.spearman:.2f}" if few else f"by week {found.weekly_r:.2f}"
-        yield f"waits rise and fall otherwise: r {told} (at least {LEAST_R})"
+        yield f"weekly waits rise and fall differently: r {told} (at least {LEAST_R})"
 
 
 # ---------------------------------------------------------------- from the whole run

@@ -49,7 +49,7 @@ class Judged(NamedTuple):
     def words(self) -> str:
         """Return what became of it."""
         told = "cannot be judged" if self.after is None else f"{_told(self.before)} -> {_told(self.after)}"
-        verdict = "used" if self.used else "rejected, as the second half comes no nearer"
+        verdict = "used" if self.used else "rejected: the second half comes no nearer to the record"
         return f"inferred: {self.offer.what}: {verdict} (second half: {told})"
 
 

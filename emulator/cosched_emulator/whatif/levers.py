@@ -189,7 +189,7 @@ LEVERS: Final = (
     ),
     Lever(
         "partitions shared",
-        "jobs of each partition may have the nodes of all",
+        "jobs of each partition may use the nodes of all partitions",
         "no partition has nodes of its own",
         _one(_shared),
     ),
@@ -209,13 +209,13 @@ LEVERS: Final = (
     Lever(
         "QOS weights x 2",
         "QOS and partition count twice in a job's priority",
-        "jobs have no priority of QOS or partition, or the present policy does not go by it",
+        "jobs have no priority of QOS or partition, or the present policy does not use it",
         _one(_twice_the_priority),
     ),
     Lever(
         "no QOS weights",
         "QOS and partition do not count in a job's priority",
-        "jobs have no priority of QOS or partition, or the present policy does not go by it",
+        "jobs have no priority of QOS or partition, or the present policy does not use it",
         _one(lambda site: site.annotated("priority", lambda _: 0, "priority-none.csv") if site.by_priority else None),
     ),
 )

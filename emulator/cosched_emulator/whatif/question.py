@@ -58,7 +58,7 @@ _MISSING: Final = {
     PAIRS: "no table of measured pairs was given (--pairs FILE)",
     BANDWIDTH: "the site does not say what memory bandwidth its nodes have (--bandwidth-gbs, or a file of node classes)",
 }
-_ONE_THREAD: Final = "nodes have one hardware thread a core, and the formula is about two"
+_ONE_THREAD: Final = "nodes have one hardware thread a core, and the formula needs two"
 _WINDOWS: Final = "windows"  # beside it: a log for each
 
 

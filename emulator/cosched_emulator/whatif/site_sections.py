@@ -43,7 +43,7 @@ def left_out(site: Mapping[str, Any]) -> Iterator[str]:
     left = {name: value for name, value in site.items() if name not in TAKEN and value}
     sections = [forms.get(type(value), "{}").format(name) for name, value in left.items()]
     if sections:
-        yield f"left out of what the site says: {', '.join(sections)}"
+        yield f"left out of the site's settings: {', '.join(sections)}"
     usual = Scenario().as_dict()["truth"]
     keys = [
         key
@@ -51,7 +51,7 @@ def left_out(site: Mapping[str, Any]) -> Iterator[str]:
         if key not in _OF_TRUTH and value not in (usual.get(key), None, "none")
     ]
     if keys:
-        yield f"left out of what the site says: {', '.join(f'truth.{key}' for key in keys)}; each way of contention has its own"
+        yield f"left out of the site's settings: {', '.join(f'truth.{key}' for key in keys)}; each way of contention has its own"
 
 
 def of_facts(site: Mapping[str, Any], said: Annotations | None) -> Iterator[str]:
@@ -59,6 +59,6 @@ def of_facts(site: Mapping[str, Any], said: Annotations | None) -> Iterator[str]
     if not (said and said.values["memory_mb"]) and not site["workload"].get("memory_mb"):
         yield "memory that jobs ask for delays no start"
     if said and said.values["after"]:
-        yield "a job that waits for one before its window waits no more: it counts as ended"
+        yield "a dependency on a job before the window counts as met"
     if site.get("script"):
-        yield "outages, reservations and what else the script has are in each window that they reach into"
+        yield "each window has the outages, reservations and other scripted changes of its time"

@@ -142,7 +142,7 @@ def _arrival_credits(jobs: int, parameters: LublinParameters, seed: int) -> Iter
         left -= len(accepted)
         if left <= 0:
             return
-    raise ConfigurationError("aarr", "gaps below e^longest_log_gap seconds now and then", f"{parameters.aarr:g}")
+    raise ConfigurationError("aarr", "a value with some gaps below e^longest_log_gap seconds", f"{parameters.aarr:g}")
 
 
 def job_sizes(jobs: int, processors: int, parameters: LublinParameters, seed: int) -> NDArray[np.int64]:
@@ -172,7 +172,7 @@ def run_times(sizes: NDArray[np.int64], parameters: LublinParameters, seed: int)
         if (logs <= parameters.longest_log_run).all():
             seconds: NDArray[np.float64] = np.maximum(1.0, np.floor(np.exp(logs)))
             return seconds.astype(np.int64)
-    raise ConfigurationError("a2", "run times below e^longest_log_run seconds now and then", f"{parameters.a2:g}")
+    raise ConfigurationError("a2", "a value with some run times below e^longest_log_run seconds", f"{parameters.a2:g}")
 
 
 def day_profile(parameters: LublinParameters) -> list[float]:

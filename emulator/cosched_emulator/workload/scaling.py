@@ -73,7 +73,7 @@ def with_load(workload: Workload, load: float, cores: int) -> Workload:
     before = offered_load(jobs, cores)
     factor = before / load
     if not math.isfinite(factor):
-        raise ConfigurationError("workload.load", "a load of which gaps are the multiple of a number", f"{load:g}")
+        raise ConfigurationError("workload.load", "a load that a factor of the gaps can give", f"{load:g}")
     text = f"offered load {load:g} instead of {before:.6g}: gaps multiplied by {factor:.6g}"
     submit_us = jobs.submit_us.array
     jobs = jobs.having(submit_us=Numbers(round_up_all_us((submit_us - submit_us[0]) * factor)))

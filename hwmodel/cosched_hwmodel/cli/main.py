@@ -54,7 +54,7 @@ def measure(
     force: bool = option("--force", "Replace files that are there."),
     seconds: float = option(
         "--seconds",
-        "Time to spend, about; more gives longer and more repeats.",
+        "Approximate time to spend; more time gives longer and more repeats.",
         click.FloatRange(min=0.2, max=3600),
         60.0,
     ),
@@ -68,7 +68,7 @@ def measure(
 ) -> None:
     """Measure this machine: its parts, small kernels alone and in pairs on CPUs that share a core, a cache, a socket.
 
-    Kernels are C where there is a compiler, else numpy. Says what could not be measured, and why.
+    Kernels are C if there is a compiler, else numpy. Notes say what could not be measured, and why.
 
     \b
     Example:
@@ -164,14 +164,15 @@ def calibrate(
     ),
     node: str | None = option("--node NODE", "With composite: the node on which TABLE was measured."),
     seat: str | None = option(
-        "--seat SEAT", "With composite: a process each on this seat; default: half of the cores of each socket."
+        "--seat SEAT",
+        "With composite: each application has one process on this seat; default: half of the cores of each socket.",
     ),
     out: str | None = option(
         "--out FILE",
         "Write the table there, with predicted ratios where none was measured; with composite, the demands (--profiles).",
     ),
     force: bool = option("--force", "Replace FILE if it is there."),
-    every: bool = option("--all", "Print all pairs that were not measured, not the first ones."),
+    every: bool = option("--all", "Print all pairs that were not measured, not only the first ones."),
     as_json: bool = option("--json", "Machine-readable output, with all pairs."),
 ) -> None:
     """Fit TABLE, measured co-runs in CSV, and predict the pairs that were not measured, with 90 % intervals.

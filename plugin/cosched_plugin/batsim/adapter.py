@@ -76,7 +76,7 @@ class Decisions:
         self._now_us = now_us
         if self._scheduler is None:
             if [event.type for event in events] != ["SIMULATION_BEGINS"]:
-                raise RemoteProtocolError("state", "events", "expected SIMULATION_BEGINS alone, which comes first")
+                raise RemoteProtocolError("state", "events", "expected SIMULATION_BEGINS alone as the first event")
             self.begun = True
             return b.write_message(now_us, self._begin(events[0]))
         replies: list[str] = []
@@ -100,7 +100,7 @@ class Decisions:
         self._hosts = hosts = read_hosts_of(data, path, self._site, jobs)
         if jobs > 1 and not hosts.shared:
             why = "the policy puts two jobs on a host" if self._site.jobs is None else "the site file allows it"
-            raise MachineError(f"up to {jobs} jobs on a host ({why}): expected Batsim with --enable-compute-sharing")
+            raise MachineError(f"up to {jobs} jobs share a host ({why}): expected Batsim with --enable-compute-sharing")
         if self._pairs and jobs < 2:
             raise MachineError(
                 "the policy puts two jobs on a host, and the site file allows one: expected hosts.jobs = 2"
@@ -233,9 +233,7 @@ class Decisions:
         while happened:
             rounds += 1
             if rounds > MAX_ROUNDS:
-                raise RemoteProtocolError(
-                    "rounds", "", f"the scheduler insists on what Batsim cannot do: {happened[0]}"
-                )
+                raise RemoteProtocolError("rounds", "", f"the policy repeats what Batsim cannot do: {happened[0]}")
             actions = self._scheduler.handle(now_us, happened)
             self._seq += 1
             happened = []

@@ -17,7 +17,7 @@ COMMANDS: Final = {
         "batsim": ("commands", "Decide for one simulation of Batsim 4 (JSON), and end with it."),
         "status": ("commands", "Show the status of the process that answers at ENDPOINT (serve --status)."),
         "slurm": ("slurm",
-            "Decide for a real Slurm: place the held jobs of a partition; seat guests beside its own jobs; or say what would be done."),
+            "Decide for a real Slurm: place the held jobs of a partition, start guests beside running jobs, or only report decisions."),
     },
     "Policies": {
         "policies": ("commands", "List the presets and the parts of policies."),

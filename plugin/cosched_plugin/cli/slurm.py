@@ -14,7 +14,9 @@ from cosched_terminal.commands import command, given_options, option
 from cosched_terminal.console import Log, say
 from cosched_terminal.help_text import Group
 
-PARTITION: Final = option("--partition", "Whose jobs are cosched's; may be repeated. Default: the site file's.")
+PARTITION: Final = option(
+    "--partition", "Partition whose jobs cosched places; may be repeated. Default: the site file's."
+)
 GUESTS: Final = option(
     "--guests HOST:GUEST", "Two partitions over the same nodes: the second is for the guests of jobs of the first."
 )
@@ -30,7 +32,7 @@ JWT_FILE: Final = option(
     "--jwt-file FILE", "A token of `scontrol token`, mode 0600, for slurmrestd; read again when it has expired."
 )
 FETCH_JWT: Final = option("--fetch-jwt", "Let `scontrol token` make that token, whenever one is needed.")
-SITE: Final = option("--site FILE", "What the site says of itself; docs/slurm.md.")
+SITE: Final = option("--site FILE", "Site file (docs/slurm.md).")
 
 
 _SLURM_TITLES: Final = {
@@ -81,7 +83,8 @@ def slurm(
     folder: str | None = option("--out DIR", "observe, advise: a new folder for a log of the jobs that end."),
     anonymise: bool = option("--anonymise", "observe, advise: a log without names, job numbers and dates."),
     dry_run: bool = option(
-        "--dry-run", "advise: only print it; guests: only say who would be one, and what that would have gained."
+        "--dry-run",
+        "advise: only print it; guests: only report which jobs would be guests, and what that would have gained.",
     ),
     requeue_bad: bool = option(
         "--requeue-bad",
@@ -98,7 +101,7 @@ def slurm(
     log_json: bool = LOG_JSON,
     quiet: bool = QUIET,
 ) -> None:
-    """Decide for a real Slurm: place the held jobs of a partition; seat guests beside its own jobs; or say what would be done.
+    """Decide for a real Slurm: place the held jobs of a partition, start guests beside running jobs, or only report decisions.
 
     \b
     Example:
@@ -196,12 +199,12 @@ def withdraw_all(
 @command(slurm, prints="tables")
 def beliefs(
     sacct: str | None = option(
-        "--sacct FILE", "What sacct wrote; without it and --since, print the command that does."
+        "--sacct FILE", "Output of sacct; without it and --since, print the command that writes it."
     ),
-    since: str | None = option("--since WHEN", "Ask sacct itself, such as for now-90days or 2026-09-01."),
+    since: str | None = option("--since WHEN", "Run sacct for jobs since WHEN, such as now-90days or 2026-09-01."),
     site_file: str | None = SITE,
     models: tuple[str, ...] = CONTENTION,
-    time_zone: str | None = option("--time-zone ZONE", "Of times that name none, such as Europe/Athens."),
+    time_zone: str | None = option("--time-zone ZONE", "Time zone of times that name none, such as Europe/Athens."),
     skip_bad_rows: bool = option("--skip-bad-rows", "Leave rows out that cannot be read, instead of stopping."),
     out: str | None = option("--out FILE", "Write the result as a table of pairs, for the site file's [belief] table."),
     as_json: bool = option("--json", "Machine-readable output."),

@@ -162,7 +162,7 @@ def _modify(ledger: Ledger, job: m.JobSpec) -> None:
     before = ledger.description(job.id)
     if before is not None and _on_nodes(before) != _on_nodes(job):
         raise ValueError(
-            f"job {job.id} is to use its nodes like {_on_nodes(job)}, and it was said to like {_on_nodes(before)}"
+            f"job {job.id} now uses its nodes like {_on_nodes(job)}, and was described with {_on_nodes(before)}"
         )
     if running is not None:
         if job.processes != running.job.processes:

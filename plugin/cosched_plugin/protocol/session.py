@@ -535,4 +535,4 @@ def _insistence(rounds: int, events: Sequence[m.Event]) -> str:
     """Return why a scheduler is not served any more."""
     last = next((event for event in events if isinstance(event, m.ActionRefused)), None)
     why = "" if last is None else f", the last one of action {last.action}: {last.reason}"
-    return f"the scheduler insists on refused actions: {rounds} batches in a row hold nothing but refusals{why}"
+    return f"the scheduler repeats refused actions: {rounds} batches in a row hold nothing but refusals{why}"

@@ -279,7 +279,7 @@ class Driver:
         self._rounds = self._rounds + 1 if only else 0
         if self._rounds > MAX_ROUNDS:
             text = f"{self._rounds} batches in a row hold nothing but refusals, the last one of: {refused[-1].reason}"
-            raise RemoteProtocolError("rounds", "actions", f"the scheduler insists on refused actions: {text}")
+            raise RemoteProtocolError("rounds", "actions", f"the scheduler repeats refused actions: {text}")
         self._asks = False
         books.seq += 1
         self._tell_books((*events, *wakes))

@@ -82,7 +82,9 @@ class Asked(NamedTuple):
 
             cluster.machine = with_measured(cluster.machine, self.site, believed(cluster.machine, self.models))
             if self.choice.settings.get("belief") is None:
-                self.log("not-corrected", "[belief] measured counts with --set belief=corrected alone", level=WARNING)
+                self.log(
+                    "not-corrected", "[belief] measured has an effect with --set belief=corrected only", level=WARNING
+                )
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         if unknown := self.site.strangers(node.name for node in polls.nodes):
             # No error: beside a slip it may be a node that is no more, or not yet.
@@ -97,7 +99,7 @@ class Asked(NamedTuple):
         if there and ENFORCED.isdisjoint(config.get("AccountingStorageEnforce", "").lower().split(",")):
             why = "AccountingStorageEnforce has no `limits`"
         if why:
-            self.log("no-limits", f"no limits of QOS and associations are kept in advance: {why}")
+            self.log("no-limits", f"limits of QOS and associations are not known in advance: {why}")
         if not there:
             return None
         cluster = "" if why else config.get("ClusterName", "")
@@ -222,7 +224,7 @@ def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
     if pairs is None:
         log(
             "no-belief",
-            "nothing is believed of jobs on one node, so there are no guests: [belief] in --site",
+            "there is no belief about jobs on one node, so there are no guests: see [belief] of the site file",
             level=WARNING,
         )
     tools = Commands(None)
@@ -335,7 +337,10 @@ def open_store(state: str, names: tuple[str, ...], log: Log) -> Store:
         for suffix in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.remove(state + suffix)
-        log("other-nodes", f"{state} is about other nodes, and is now {state}.old: notes and wakes in it are lost")
+        log(
+            "other-nodes",
+            f"{state} describes other nodes and was renamed to {state}.old: notes and wakes in it are lost",
+        )
         store = Store(state)
         store.number(key)
     return store
@@ -385,7 +390,9 @@ def site_of(file: str | None, partitions: tuple[str, ...], guests: tuple[str, ..
     """Return what a site file and the command line say; UsageError where neither names a partition."""
     site = read_site(file).with_partitions(partitions, guests)
     if not site.partitions:
-        raise UsageError("whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file")
+        raise UsageError(
+            "which jobs does cosched place? expected --partition NAME, or [ours] partitions in the site file"
+        )
     return site
 
 

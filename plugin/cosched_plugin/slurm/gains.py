@@ -22,14 +22,20 @@ GAUGES: Final = {
     "guests": Gauge("guests", "Guests that run."),
     "asked": Gauge("guests_asked_total", "Changes that asked for a guest."),
     "begun": Gauge("guests_begun_total", "Guests that have begun."),
-    "put_back": Gauge("guests_put_back_total", "Asked jobs that were put back."),
-    "first": Gauge("guests_slurm_first_total", "Asked jobs that Slurm had started itself."),
-    "orphans": Gauge("guests_orphans_total", "Jobs that waited among the guests unasked, and were put back."),
+    "put_back": Gauge("guests_put_back_total", "Jobs that were asked to be guests and were put back."),
+    "first": Gauge("guests_slurm_first_total", "Jobs asked to be guests that Slurm itself started first."),
+    "orphans": Gauge(
+        "guests_orphans_total", "Jobs that waited in the partition of guests without being asked, and were put back."
+    ),
     "blind": Gauge("guests_blind_pairs_total", "Pairs that Slurm has made itself."),
     "pair_node_s": Gauge("guests_pair_node_seconds_total", "Node-seconds with a guest beside another job."),
-    "won_node_s": Gauge("guests_won_node_seconds_total", "Node-seconds won by these pairs, by what is believed."),
-    "others_lost_s": Gauge("guests_hosts_lost_seconds_total", "Time lost by jobs beside guests, by what is believed."),
-    "guests_lost_s": Gauge("guests_lost_seconds_total", "Time lost by guests, by what is believed."),
+    "won_node_s": Gauge(
+        "guests_won_node_seconds_total", "Node-seconds won by pairs with a guest, according to the belief."
+    ),
+    "others_lost_s": Gauge(
+        "guests_hosts_lost_seconds_total", "Time lost by jobs beside guests, according to the belief."
+    ),
+    "guests_lost_s": Gauge("guests_lost_seconds_total", "Time lost by guests, according to the belief."),
     "sooner_s": Gauge(
         "guests_sooner_seconds_total", "By how much, at most, guests began before the start that Slurm had planned."
     ),

@@ -288,10 +288,10 @@ class _Trial:
         stopped = [job.job for job in self.site.running]
         if stopped:
             waits = "" if self.site.slots is None else ", or no turn has their slot"
-            raise self._problem(f"nothing will happen, and these are suspended{waits}: {brief(stopped)}")
+            raise self._problem(f"no further event comes, and these jobs are suspended{waits}: {brief(stopped)}")
         if starved:
             raise self._problem(
-                f"nothing runs, nothing will happen, and the policy does not start what could: {brief(starved)}"
+                f"no job runs, no further event comes, and the policy does not start jobs that could run: {brief(starved)}"
             )
 
     def check_note_sizes(self) -> None:

@@ -100,7 +100,7 @@ def test_a_text_that_no_file_can_have_names_its_key(odd: str) -> None:
 
 
 def test_a_load_that_no_gaps_have_is_refused() -> None:
-    with pytest.raises(EmulatorError, match=r"workload\.load: expected a load of which gaps are the multiple"):
+    with pytest.raises(EmulatorError, match=r"workload\.load: expected a load that a factor of the gaps can give"):
         simulate({**SMALL, "workload": {"lublin": 5, "load": 1e-320}})
 
 

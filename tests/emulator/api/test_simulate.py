@@ -238,7 +238,7 @@ class Broken:
         (ConfigurationError, "workload: expected one of swf, lublin, nas and applications, got none", {"scenario": {}}),
         (ConfigurationError, "scenario: expected a file's name, a table or a Scenario, got int", {"scenario": 3}),
         (ConfigurationError, "seed: expected a whole number, got 'x'", {"seed": "x"}),
-        (ConfigurationError, "seed: expected nothing: the scenario is prepared", {"scenario": "prepared", "seed": 2}),
+        (ConfigurationError, "seed: remove it: the scenario is prepared", {"scenario": "prepared", "seed": 2}),
         (ConfigurationError, "link: expected one of .* did you mean 'direct'", {"link": "dirct"}),
         (ConfigurationError, "link: expected one of direct, loopback, zmq, got '3'", {"link": 3}),
         (ConfigurationError, "overrides: expected a table, got list", {"overrides": [1]}),

@@ -261,7 +261,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         (("--trace", "run.partial"), "run.partial: expected run/trace.jsonl, or a file outside the run folder"),
         (("--memory-gb", "nan"), "Invalid value for '--memory-gb': expected a number, got nan"),
         (("--machine", "none.toml"), "cluster: expected either a file or other keys, got file and nodes"),
-        (("--first", "2"), "workload.first: expected nothing: it has no effect without jobs of workload.swf, got 2"),
+        (("--first", "2"), "workload.first: remove it: it has no effect without jobs of workload.swf"),
         (("--nodes", "99999999999"), "at most 1048576 nodes, got 99999999999"),
         (("--link", "carrier-pigeon"), "Invalid value for '--link'"),
         (("--policie", "easy"), "No such option"),  # the rest differs between versions of click

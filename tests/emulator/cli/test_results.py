@@ -201,7 +201,7 @@ def test_plot_draws_distributions(runs: Path) -> None:
     ("arguments", "message"),
     [
         (["easy", "rua", "--kind", "quanta"], "quanta shows one run, not 2"),
-        (["easy", "--kind", "ecdf", "--to-h", "3"], "belong to --kind quanta"),
+        (["easy", "--kind", "ecdf", "--to-h", "3"], "are for --kind quanta only"),
         (["easy", "--kind", "pie"], "is not one of 'ecdf', 'quanta'"),
         (["--kind", "ecdf"], "Missing argument 'RUN_DIR...'"),
     ],

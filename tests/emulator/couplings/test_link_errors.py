@@ -96,7 +96,7 @@ def test_a_scheduler_that_breaks_the_protocol_ends_the_run(endpoint: str) -> Non
         peer.send_multipart(encode(m.Ready(0)))
         peer.send_multipart(encode(m.Actions(1, 1_001, ())))
         link.open(manager.inventory)
-        with pytest.raises(LinkError, match=r"cannot be accepted \(.*\): "):
+        with pytest.raises(LinkError, match=r"an unacceptable message \(.*\): "):
             manager.step()
         kinds = [decode(peer.recv_multipart()) for _ in range(4)]
         assert [type(each).__name__ for each in kinds] == ["ErrorReport", "Welcome", "Events", "ErrorReport"]

@@ -143,7 +143,7 @@ def test_an_archive_is_filled_again_and_again_and_nothing_else_is_overwritten(co
         ),
         (("--archive", "text"), "text: expected an archive that can be written, got file is not a database"),
         (("--archive", "none/old.db"), "none/old.db: expected a file that can be written, got No such file"),
-        (("--archive", "old.db", "--out", "run"), "--archive does not go with --out"),
+        (("--archive", "old.db", "--out", "run"), "--archive and --out exclude each other"),
         (("--keep", "5"), "--keep needs --archive"),
         (("--archive", "old.db", "--keep", "nan"), "expected a number of seconds from 0"),
         (("--out", "run"), "expected a database of all jobs, as a run folder is"),

@@ -203,7 +203,7 @@ def test_a_damaged_database_by_command(commands: Commands, left: Path) -> None:
     path = copied(left, commands.folder)
     ran = commands.emulator("accounts", "check", "c.db")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.endswith("steps are whole\n")
+    assert ran.out.endswith("steps are intact\n")
     Path(f"{path}-wal").unlink()
     ran = commands.emulator("accounts", "check", "c.db", "--json")
     told = json.loads(ran.out)

@@ -116,7 +116,7 @@ def test_a_second_manager_stands_by_until_a_signal(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (["--clock", "scaled", "--users", "ipc://u"], "--standby needs --db"),
-        (["--db", "c.db", "--lublin", "10"], "--standby needs a running clock"),
+        (["--db", "c.db", "--lublin", "10"], "--standby needs --clock scaled or --clock real"),
     ],
 )
 def test_standing_by_needs_a_database_and_a_running_clock(options: list[str], text: str, tmp_path: Path) -> None:

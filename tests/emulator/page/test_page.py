@@ -305,7 +305,7 @@ def test_trace_events_hold_what_the_run_held(run_folder: Path, tmp_path: Path) -
         (["{none}"], "expected a run folder, got nothing of that name"),
         (["{run}", "{run}"], "every run once"),
         (["{run}", "{run}", "--format", "trace"], "--format trace is of one run"),
-        (["{run}", "--format", "trace", "--title", "x"], "--title belongs to a page"),
+        (["{run}", "--format", "trace", "--title", "x"], "--title is for a page only"),
     ],
 )
 def test_what_cannot_be_reported_is_refused(

@@ -105,7 +105,7 @@ def test_noise_and_gaps_are_the_scheduler_s_alone(tmp_path: Path) -> None:
         ({"belief": {"pair_noise": 1.0}}, "belief.pair_noise: expected a number from 0 to below 1"),
         ({"belief": {"pair_method": "mean"}}, "belief.pair_method: expected one of bilinear, components, got 'mean'"),
         ({"belief": {"pair_missing": 2.0}}, "belief.pair_missing: expected a number from 0 to 1"),
-        ({"workload": {"application_names": ["a"]}}, "workload.application_names: expected nothing: it has no effect"),
+        ({"workload": {"application_names": ["a"]}}, "workload.application_names: remove it: it has no effect"),
     ],
 )  # fmt: skip
 def test_invalid_settings_are_refused(sections: dict[str, Any], text: str) -> None:
@@ -172,7 +172,7 @@ def test_jobs_are_drawn_by_seed_and_shuffled(table: Path) -> None:
         ({"application_names": ["x"], "application_processes": [5]}, "workload.application_processes: expected numbers of "),
         ({"application_names": ["w"]}, "workload.application_names[0]: expected one of v, x, y, z, got 'w'"),
         ({"application_names": ["x"], "jobs": 0}, "workload.jobs: expected 1 or more, got 0"),
-        ({"application_names": ["x"], "first": 2}, "workload.first: expected nothing: it has no effect without jobs of workload.swf"),
+        ({"application_names": ["x"], "first": 2}, "workload.first: remove it: it has no effect without jobs of workload.swf"),
         ({"application_processes": [0]}, "workload.application_processes: expected 1 or more, got 0"),
     ],
 )  # fmt: skip

@@ -288,7 +288,7 @@ def test_other_files_are_no_scenario(tmp_path: Path) -> None:
         read_scenario(str(tmp_path), {})
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(
-        InputError, match=r"^my\.swf\.gz: expected a scenario, in TOML, got a log by its name: name it by --swf$"
+        InputError, match=r"^my\.swf\.gz: expected a scenario in TOML, got what its name says is a log: use --swf FILE$"
     ):
         read_scenario("my.swf.gz", {})
     with pytest.raises(InputError, match=r"binary\.toml: expected TOML"):

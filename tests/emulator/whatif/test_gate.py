@@ -93,7 +93,7 @@ def test_a_log_that_the_model_does_not_explain_has_no_gain_and_all_say_so(prepar
     found = said(prepared, BLUE, {"sjbf": 10.0, "conservative": 90.0})
     assert verdicts(found) == {"sjbf": FAR, "conservative": HARM}
     begin = "The model does not explain this log: recorded 520 min, simulated 130."
-    assert headline(found).startswith(f"{begin} Computed, and no forecast: with sjbf")
+    assert headline(found).startswith(f"{begin} A computation, not a forecast: with sjbf")
     assert brief(found)[0].startswith("The model does not explain this log: recorded 520 min")
     assert as_dict(found)["baseline"]["verdict"] == FAR
     assert [one["verdict"] for one in as_dict(found)["candidates"]] == [FAR, HARM]
@@ -116,7 +116,7 @@ def test_windows_that_wait_otherwise_than_the_whole_run_have_no_gain_and_all_say
     near = replace(prepared, whole=WholeRun(np.full(400, 20.0), np.full(400, 100.0)))
     found = said(near, SP2, {"sjbf": 10.0, "conservative": 90.0})
     assert verdicts(found) == {"sjbf": FAR, "conservative": HARM}
-    begin = "The windows do not have the baseline: the same jobs wait 3 times as long as in the whole log"
+    begin = "The windows do not reproduce the baseline: the same jobs wait 3 times as long as in the whole log"
     assert all(words.startswith(begin) for words in (headline(found), " ".join(" ".join(brief(found)).split())))
     assert verdicts(said(prepared, SP2, {"sjbf": 10.0})) == {"sjbf": GAIN}
 
@@ -125,7 +125,7 @@ def test_a_log_without_waits_cannot_be_checked_and_is_told_what_to_give(prepared
     found = said(prepared, None, {"sjbf": 10.0})
     assert verdicts(found) == {"sjbf": UNCHECKED}
     assert headline(found).startswith(
-        "No gain can be checked: the log records no waits. Computed, and no forecast: with sjbf"
+        "No gain can be checked: the log records no waits. A computation, not a forecast: with sjbf"
     )
     assert as_dict(found)["baseline"] == {"verdict": UNCHECKED, "assumed": True}
     assert "config, partitions" in next_step(found)

@@ -281,9 +281,7 @@ def test_a_window_starts_from_the_jobs_that_run_and_wait_there(tmp_path: Path) -
 def test_a_site_of_single_threads_shares_nothing_by_formula(tmp_path: Path) -> None:
     found = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x1"})
     reasons = {candidate.policy: reason for candidate, reason in found.left_out}
-    assert (
-        reasons["lomarc-r"] == reasons["glts"] == "nodes have one hardware thread a core, and the formula is about two"
-    )
+    assert reasons["lomarc-r"] == reasons["glts"] == "nodes have one hardware thread a core, and the formula needs two"
 
 
 def test_jobs_on_nodes_of_single_threads_run_as_long_in_windows_as_in_the_log(tmp_path: Path) -> None:
@@ -327,8 +325,8 @@ def test_what_the_site_says_and_the_runs_do_not_have_is_told(tmp_path: Path) -> 
     found = prepare_question(Question(site_of(str(file), {})[0]), tmp_path / "out")
     left = [each for each in found.assumptions if each.startswith("left out")]
     assert left == [
-        "left out of what the site says: [clock], [results]",
-        "left out of what the site says: truth.contention, truth.good_share; each way of contention has its own",
+        "left out of the site's settings: [clock], [results]",
+        "left out of the site's settings: truth.contention, truth.good_share; each way of contention has its own",
     ]
     assert study_of(found).cells[0].scenario.preemption.resume_s == 1
     assert study_of(found).cells[0].scenario.requeue
@@ -498,7 +496,7 @@ def test_two_logs_and_a_window_in_the_site_file_are_refused(tmp_path: Path, comm
     assert "--sacct does not go with" in both.err
     (tmp_path / "site.toml").write_text(f'[workload]\nswf = "{log}"\nfirst = 10\n')
     site = commands.emulator("whatif", str(tmp_path / "site.toml"), "--out", str(tmp_path / "out"))
-    assert "workload.first: expected nothing: windows of the whole log are run, got 10" in assert_one_line(site, 2)
+    assert "workload.first: remove it: windows of the whole log are run" in assert_one_line(site, 2)
 
 
 def test_names_of_the_log_do_not_drive_the_terminal(prepared: Prepared) -> None:

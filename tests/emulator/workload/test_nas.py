@@ -54,9 +54,9 @@ def test_what_is_left_out_of_a_name_is_drawn() -> None:
         ({"nas_sizes": [4, 5]}, "workload.nas_sizes[1]: expected one of 4, 8, 9, 16, got 5"),
         ({"gap_s": -1.0}, "workload.gap_s: expected a number of seconds from 0"),
         ({"memory": "told"}, "workload.memory: expected one of aware, unaware, got 'told'"),
-        ({"memory_mb": 9}, "workload.memory_mb: expected nothing: it has no effect without jobs of workload.swf or"),
-        ({"aarr": 9.0}, "workload.aarr: expected nothing: it has no effect without jobs of workload.lublin, got 9.0"),
-        ({"load": 0.5, "gap_s": 9.0}, "workload.gap_s: expected nothing: it has no effect with workload.load"),
+        ({"memory_mb": 9}, "workload.memory_mb: remove it: it has no effect without jobs of workload.swf or"),
+        ({"aarr": 9.0}, "workload.aarr: remove it: it has no effect without jobs of workload.lublin"),
+        ({"load": 0.5, "gap_s": 9.0}, "workload.gap_s: remove it: it has no effect with workload.load"),
         ({"lublin": 3}, "workload: expected one of swf, lublin, nas and applications, got lublin and nas"),
     ],
 )
@@ -68,7 +68,7 @@ def test_wrong_settings_are_refused(keys: dict[str, Any], text: str) -> None:
 
 def test_settings_of_these_programs_go_with_no_other_jobs() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"workload.gap_s: expected nothing: it has no effect without jobs of workload.nas"
+        ConfigurationError, match=r"workload.gap_s: remove it: it has no effect without jobs of workload.nas"
     ):
         prepare({"cluster": {"nodes": 16}, "workload": {"lublin": 5, "gap_s": 9.0}})
 

@@ -150,7 +150,7 @@ def test_a_manager_dismisses_a_scheduler_that_insists_on_what_is_refused() -> No
         again = (m.ProgressMeasured(2, 1_500_000),) if seq % 2 else ()  # what it has counted as void is no news
         manager.submit(seq, NOW_US + 5, (refusal(seq - 1), *again))
         manager.receive(reply(seq, NOW_US + 5))
-    with pytest.raises(RemoteProtocolError, match=r"insists on refused actions.*node 3 is not free there") as caught:
+    with pytest.raises(RemoteProtocolError, match=r"repeats refused actions.*node 3 is not free there") as caught:
         manager.submit(6 + MAX_ROUNDS, NOW_US + 5, (refusal(5 + MAX_ROUNDS),))
     assert caught.value.code == "rounds"
     assert manager.state is State.CLOSED

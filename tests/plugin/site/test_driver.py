@@ -294,7 +294,7 @@ def test_a_scheduler_that_insists_on_what_is_refused_is_dismissed_with_the_reaso
     driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
     driver.begin(0, cluster.look())
     insisting = Insisting((m.Run(0, 1, ThreadMask(7), 2),))  # three threads for two processes
-    with pytest.raises(RemoteProtocolError, match=r"insists on refused actions.*3 threads to 2 processes") as error:
+    with pytest.raises(RemoteProtocolError, match=r"repeats refused actions.*3 threads to 2 processes") as error:
         settle(driver, lambda _: insisting)
     assert error.value.code == "rounds"
     assert insisting.asked == MAX_ROUNDS + 1  # of the first batch, which is no refusal, and of each after it

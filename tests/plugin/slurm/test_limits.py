@@ -363,7 +363,7 @@ def test_without_limits_nothing_is_asked_and_one_line_says_so(config: Mapping[st
         assert Asked._database(cast("Asked", asked), config) is not None  # partitions are asked for like that, too
     else:
         assert Asked._database(cast("Asked", asked), config) is None
-    assert said == [f"test: no limits of QOS and associations are kept in advance: {why}"]
+    assert said == [f"test: limits of QOS and associations are not known in advance: {why}"]
 
 
 # ---------------------------------------------------------------- who is held

@@ -362,13 +362,13 @@ def test_the_report_says_where_jobs_had_to_ask_for_less(preset: str, eased: int)
     [
         (Stateful, "a restart changes decisions"),
         (StatefulEstimates, "a restart changes decisions"),
-        (Starving, "does not start what could: [job "),
+        (Starving, "does not start jobs that could run: [job "),
         (HalfHearted, "one more pass"),
         (DoubleStarting, "does not wait"),
         (Overcommitting, "is not free there"),
         (Raising, "KeyError: 'lost'"),
         (SleepingBadly, "no end after"),
-        (Forgetful, "these are suspended"),
+        (Forgetful, "these jobs are suspended"),
         (Stingy, "is below the job's own"),
         (Hurried, "is not suspended"),
         (partial(Choosy, late=True), "MachineError: nodes of several kinds"),
@@ -414,7 +414,7 @@ def test_many_jobs_that_could_start_make_a_short_text() -> None:
     with pytest.raises(PolicyCheckError) as caught:
         check_policy(Idle)
     assert len(str(caught.value)) < 1_000
-    assert re.search(r"start what could: \[job 1 \(8 processes, 4500 s\), .*, 37 more\]", caught.value.problem)
+    assert re.search(r"start jobs that could run: \[job 1 \(8 processes, 4500 s\), .*, 37 more\]", caught.value.problem)
 
 
 @pytest.mark.parametrize(

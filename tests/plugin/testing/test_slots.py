@@ -54,8 +54,8 @@ def test_policies_that_share_time_pass_on_many_machines(policy: Callable[[], Pol
         (Remembering, "a restart changes decisions"),
         (Counting, "a restart changes decisions"),
         (Restless, "one more pass at the same instant still decides: SetRotation"),
-        (Still, "nothing will happen, and these are suspended, or no turn has their slot"),
-        (Trusting, "nothing will happen, and these are suspended, or no turn has their slot"),
+        (Still, "no further event comes, and these jobs are suspended, or no turn has their slot"),
+        (Trusting, "no further event comes, and these jobs are suspended, or no turn has their slot"),
         (Reckless, "must not run beside job"),
     ],
 )

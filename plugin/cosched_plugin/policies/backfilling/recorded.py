@@ -36,7 +36,7 @@ class Recorded(api.Backfill):
         """Raise MachineError where there is no record."""
         if not self._schedule:
             raise api.MachineError(
-                "backfill recorded starts jobs as a record says, which a simulation of a log alone has"
+                "backfill recorded starts jobs as a log records; only a simulation of a log has such a record"
             )
 
     def decide(self, context: api.Context) -> Iterator[api.Action]:

@@ -79,8 +79,8 @@ GANG: Final = Entry(
         "compaction": flag("rows dissolve where other rows have room for all their jobs"),
         "alternates": one_of(
             "gang.pairings:ALTERNATES",
-            "jobs of other rows on idle nodes: where the largest shares still fit, within the band besides, "
-            "where those on the same node fit, or none",
+            "jobs of other rows on idle nodes: max: if the largest shares still fit; band: also within the band; "
+            "node: if the shares on each node fit; off: none",
         ),
         "alternates_when_unmatched": flag("alternates run beside a row that has no partner, too"),
         "skip": flag("jobs behind one that has no place in any row may start before it"),
@@ -290,7 +290,9 @@ PAIRINGS: Final[Mapping[str, Entry]] = {
         "at the begin of a round, rows matched from both ends, so that most have a partner of their own",
         _MARGIN,
     ),
-    "printed": Entry("gang.pairings:Printed", "the same as printed: the row in the middle runs alone", _MARGIN),
+    "printed": Entry(
+        "gang.pairings:Printed", "predesigned as printed in the paper: the row in the middle runs alone", _MARGIN
+    ),
     "best-fit": Entry("gang.pairings:BestFit", "for each turn, the row with the largest CPU share that fits", _MARGIN),
     "blind": Entry("gang.pairings:Blind", "always two rows together, whatever they are"),
 }
@@ -332,7 +334,7 @@ BELIEFS: Final[Mapping[str, Entry]] = {
     "given": Entry("", "slowdowns of co-located jobs are what the site says"),
     "trials": Entry(
         "belief.trials:Trials",
-        "the same, and a few jobs at a time are tried beside others that it does not know",
+        "slowdowns are what the site says; a few jobs at a time are tried beside jobs that it does not know",
         {
             "most": whole(1, 10_000, "guests on trial at once"),
             "assumed": number(1, 10, "slowdown of a pair on trial, until more is known"),

@@ -232,7 +232,7 @@ class Sited:
             raise api.MachineError(f"{name} makes layouts that this manager cannot make: it fills nodes in order")
         if view.machine.same_nodes and api.SAME_NODES in self._ignored:
             name = type(self._ignored[api.SAME_NODES]).__name__
-            text = f"{name} may put a job beside a part of another one, and jobs share all of some nodes or none here; "
+            text = f"{name} may put a job beside a part of another one; on nodes with same_nodes, jobs share all nodes or none; "
             raise api.MachineError(f"{text}shape nodes with a matching of LOMARC, or with guests, does not")
 
     def decide(self, view: api.View) -> Iterator[api.Action]:

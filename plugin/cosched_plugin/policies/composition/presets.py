@@ -97,7 +97,7 @@ PRESETS: Mapping[str, Preset] = {
         },
     ),
     "symbiosis-express": Preset(
-        "the same; short jobs may stop others, in place or on disk",
+        "symbiosis; short jobs may suspend others, in place or to disk",
         {"order": "shortest", "backfill": "easy", "shape": "nodes", "matching": {"name": "guests", "mode": "express"}},
     ),
     "easy-suspending": Preset(
@@ -105,7 +105,7 @@ PRESETS: Mapping[str, Preset] = {
         {**_SUSPENDING, "backfill": "easy"},
     ),
     "easy-suspending-unreserved": Preset(
-        "the same without a reservation: near shortest remaining time first", {**_SUSPENDING, "backfill": "skip"}
+        "easy-suspending without a reservation: near shortest remaining time first", {**_SUSPENDING, "backfill": "skip"}
     ),
     "ssp": Preset("space sharing in time slices", _SCOJO, "G-LOMARC-TS paper, section 5.1"),
     "glts": Preset("G-LOMARC-TS: groups in time slices", _groups(), "G-LOMARC-TS paper, section 4"),
@@ -134,7 +134,7 @@ PRESETS: Mapping[str, Preset] = {
         "ELiSE (JSSPP 2025)",
     ),
     "co-execution-shortest": Preset(
-        "the same, shortest estimate first", {"order": "shortest", "backfill": "by-gain", **_HALVES}
+        "co-execution, shortest estimate first", {"order": "shortest", "backfill": "by-gain", **_HALVES}
     ),
     "spread": Preset(
         "EASY; every job on half of the cores of twice as many nodes, with no job beside it",

@@ -120,6 +120,6 @@ def _resolve_part(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
                 if resolved.get(other, part.default(other)) not in values:
                     wanted = " or ".join([f"{other} = {value!r}" for value in values])
                     raise UsageError(
-                        f"policy.{kind}.{key}: expected nothing: it has an effect with {wanted} only, got {resolved[key]!r}"
+                        f"policy.{kind}.{key}: remove it: it has an effect with {wanted} only, and is {resolved[key]!r}"
                     )
     return resolved

@@ -63,7 +63,7 @@ class Threads(api.Shape):
         """Return the view as it is; MachineError where jobs share all of some nodes or none: threads are of any nodes."""
         if view.machine.same_nodes:
             raise api.MachineError(
-                "shape threads puts a job beside parts of others, and jobs share all of some nodes or none here: --set shape=nodes"
+                "shape threads may put a job beside a part of another; with same_nodes jobs share all nodes or none: --set shape=nodes"
             )
         return view
 

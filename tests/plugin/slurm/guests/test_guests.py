@@ -32,7 +32,7 @@ SITE = '[belief]\ncontention = "lomarc"\n'
 
 
 REFUSED = {
-    (): "whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file",
+    (): "which jobs does cosched place? expected --partition NAME, or [ours] partitions in the site file",
     ("--partition", "co"): "--mode guests: expected --guests HOST:GUEST, two partitions over the same nodes",
     (
         "--guests",
