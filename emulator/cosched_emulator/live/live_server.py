@@ -431,7 +431,7 @@ class LiveServer:
         """Tell what is found in the part of the journal that was not played."""
         damage = self._saving.damage()
         if damage == WHOLE:
-            self._log("history-whole", "the part of the journal that was not played is whole, and so are the tables")
+            self._log("history-whole", "the part of the journal that was not played is intact, and so are the tables")
         elif damage is not None:
             self._note_fault(FaultHappened(self._live.now_us, "history damaged", damage))
 
@@ -458,7 +458,7 @@ class LiveServer:
         if manager.processes is None or manager.processes.idle_quanta < IDLE_QUANTA:
             return ""
         return (
-            f"the running jobs have used no CPU time in any of at least {IDLE_QUANTA} quanta: they wait, as for memory"
+            f"the running jobs have used no CPU time for at least {IDLE_QUANTA} quanta: they wait, perhaps for memory"
         )
 
     def _note_fault(self, fault: FaultHappened) -> None:

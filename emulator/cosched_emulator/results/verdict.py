@@ -50,7 +50,7 @@ def run_verdict(columns: Sequence[Told], unit: TimeUnit, *, alike: bool, same_jo
         return f"Different workloads: {_each(columns, unit)}."
     if not same_jobs:
         counts = ", ".join([f"{each.name} {_count(each, _COMPLETED)}" for each in columns[: MOST + 1]])
-        return f"Not all completed the same jobs ({counts}), so their means are no comparison: {_each(columns, unit)}."
+        return f"Not all completed the same jobs ({counts}), so their means cannot be compared: {_each(columns, unit)}."
     changes = [(each, _change(each.values(RESPONSE), base.values(RESPONSE))) for each in others]
     known = [(each, change) for each, change in changes if change is not None]
     if not known:

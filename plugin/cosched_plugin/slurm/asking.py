@@ -59,7 +59,7 @@ class GuestActuator(SlurmActuator):
             text = f"job {label} {'would be' if self.dry else 'is'} asked to be a guest: {words}"
             self._log("asked", text, level=INFO, job=job, nodes=",".join(self._cluster.names_of(action)), **facts)
             if outcome is not None:
-                self._log("unsettled", f"whether Slurm knows of it is not known: {outcome}", level=WARNING, job=job)
+                self._log("unsettled", f"Slurm may or may not have received it: {outcome}", level=WARNING, job=job)
             return outcome
         self.refused += 1
         if _STARTED in outcome:

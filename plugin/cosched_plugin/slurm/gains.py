@@ -83,7 +83,7 @@ class Totals(NamedTuple):
         guests = f"{self.guests} guest{'s' * (self.guests != 1)}"
         return (
             f"{guests} {would}shared nodes for {self.pair_node_s:.0f} node-seconds, which {would}won "
-            f"{self.won_node_s:.0f} by what is believed; hosts {would}lost {self.others_lost_s:.0f} s, guests "
+            f"{self.won_node_s:.0f} according to the belief; hosts {would}lost {self.others_lost_s:.0f} s, guests "
             f"{self.guests_lost_s:.0f} s; {start} {self.sooner} of them {most}{self.sooner_s:.0f} s later in all"
         )
 

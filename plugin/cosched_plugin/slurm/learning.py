@@ -18,7 +18,7 @@ from cosched_plugin.common.slurm_notation import expand
 
 SUSPENDED: Final = "runs that were suspended"
 NAMELESS: Final = "runs without a name of their own, such as that of sbatch --wrap ([[jobs]] application gives one)"
-UNDONE: Final = "runs that did not complete: they count as not done by then"
+UNDONE: Final = "runs that did not complete: they count as longer than they were"
 CROWDED: Final = "runs that met a second job: they count until then"
 # Slurm's own names of jobs whose users gave none
 _NO_NAMES: Final = frozenset({"", "wrap", "sbatch", "interactive", "bash", "sh", "allocation"})

@@ -281,7 +281,7 @@ class Seating(Observer):
         self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, **both)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
             problem = self._actuator.requeue(guest)
-            done = problem or "they would get on faster one after the other"
+            done = problem or "they would end sooner one after the other"
             words = f"guest {guest.label} is requeued: {done}"
             self.log("requeued", words, level=WARNING, job=key_of(guest.label))
 

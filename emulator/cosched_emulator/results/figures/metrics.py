@@ -250,9 +250,9 @@ MACHINE: Final[Mapping[str, str]] = {
         "and the last submission), refused jobs included"
     ),
     "jobs_per_hour": "completed jobs / makespan",
-    "preemptions": "how often jobs were suspended to disk; ",
-    "preemptions_per_job": "mean, of the jobs that were",
-    "peak_swap_mb": "most swap space taken at any time, on all nodes together; only if any was",
+    "preemptions": "how often jobs were suspended to disk",
+    "preemptions_per_job": "mean number of preemptions of the preempted jobs",
+    "peak_swap_mb": "most swap space taken at any time, on all nodes together, if any was taken",
 }
 # The other keys of `summary.json`.
 SUMMARY: Final[Mapping[str, str]] = {
@@ -260,11 +260,11 @@ SUMMARY: Final[Mapping[str, str]] = {
     "selection": "`jobs`, `warmup`, `cooldown`, `counted` = jobs - warmup - cooldown",
     "states": "how many of the counted jobs ended in each state; `UNFINISHED`: never ended",
     "ran": "counted jobs that ran and ended",
-    "killed": "`count`: those of them killed at their limit (`TIMEOUT`); `share`: count / `ran`",
+    "killed": "`count`: counted jobs killed at their limit (`TIMEOUT`); `share`: count / `ran`",
     "machine": "figures of the machine, below",
     "percentile_rule": "`linear`",
-    "finished": "the quantities above",
-    "all": "the quantities above",
+    "finished": "figures of completed jobs, below",
+    "all": "figures of all jobs that ran and ended, below",
 }
 
 
@@ -335,13 +335,13 @@ TIME_SHARING = "time_sharing"  # key in a summary
 TURNS: Final[Mapping[str, str]] = {
     "quantum_s": "length of a quantum",
     "quanta": "how many there were",
-    "quanta_paired": "in how many of them a node had more than one job that could run",
+    "quanta_paired": "number of quanta in which a node had more than one job that could run",
     "slots_used": "node time in quanta with a job that could run / all node time in quanta",
     "cpu_used": "CPU time of processes in quanta / all node time in quanta",
     "cpu_utilisation": "CPU time of processes since the jobs' last starts / (nodes · makespan)",
     "mean_jobs": "jobs that hold nodes, in their turn or not: mean over the makespan",
-    "max_jobs": "the most of them at a time",
-    "jobs_at_last_submission": "jobs in the system then, the last one included",
+    "max_jobs": "most jobs that hold nodes at a time",
+    "jobs_at_last_submission": "jobs in the system at the last submission, the submitted one included",
     "drain_s": "last end - last submission",
     **dict.fromkeys(
         POPULATIONS,

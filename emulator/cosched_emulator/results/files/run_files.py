@@ -52,14 +52,14 @@ def completion(record: JobRecord) -> tuple[bool, int, int]:
 ALLOCATION_COLUMNS: Final[Mapping[str, str]] = {
     "job_id": "the job",
     "interval": "which of the job's stays, from 0; more than one after a requeue, or where it was preempted",
-    "start_s": "when it began",
-    "end_s": "empty if the job was there when the run was cut short",
-    "first_node": "from 0",
+    "start_s": "when the stay began",
+    "end_s": "when the stay ended; empty if the job was there when the run was cut short",
+    "first_node": "number of the first node, from 0",
     "node_count": "how many nodes, from the first one on",
     "thread_mask": (
         "hexadecimal: bit *k* for hardware thread *k* of each of these nodes. How threads are numbered: MODEL.md"
     ),
-    "processes_per_node": "of the job, on each of these nodes",
+    "processes_per_node": "processes of the job on each of these nodes",
 }
 
 
@@ -108,7 +108,7 @@ def preemption_rows(record: JobRecord) -> str:
 
 SUSPENSION_COLUMNS: Final[Mapping[str, str]] = {
     "job_id": "the job",
-    "suspension": "which of the job's times of this kind, from 0",
+    "suspension": "which of the job's suspensions in place, from 0",
     "start_s": "when it was suspended: within a stay, as it keeps its threads and its memory",
     "end_s": (
         "when it was resumed (it makes progress after `preemption.switch_s`), ended or was requeued; empty where it is "
@@ -141,21 +141,21 @@ def _time_rows(record: JobRecord, times: Iterable[OnDisk | Suspension], more: st
 
 QUANTUM_COLUMNS: Final[Mapping[str, str]] = {
     "quantum": (
-        "its number. When neither a job that runs in it nor a job of any turn can run any more, a quantum is over, before "
-        "its time or at it, and the next one has its number again"
+        "number of the quantum. If neither a job that runs in it nor a job of any turn can run any more, a quantum ends "
+        "early or on time, and the next one gets the same number"
     ),
-    "start_s": "when it began",
-    "length_s": "how long it was",
-    "turn": "the first slot of the turn that it belonged to",
-    "jobs": "running jobs at its beginning, those included that waited for their turn",
+    "start_s": "when the quantum began",
+    "length_s": "how long the quantum was",
+    "turn": "the first slot of the quantum's turn",
+    "jobs": "running jobs at the begin of the quantum, with those that waited for their turn",
     "job_id": "the job that could run",
-    "slot": "its slot",
+    "slot": "the job's slot",
     "role": (
-        "`row`: of the turn's first slot; `partner`: of another one of its slots; `guest`: of a slot of another turn"
+        "`row`: the job is in the turn's first slot; `partner`: in another slot of the turn; `guest`: in a slot of another turn"
     ),
     "paired": "1: another job could run on one of its nodes",
     "allowed_s": "for how long the job could run",
-    "cpu_s": "CPU time of all its processes",
+    "cpu_s": "CPU time of all processes of the job",
     "share_ppm": (
         "the share reported to the scheduler, in millionths; empty where the job could run for less than "
         "half a quantum, or has ended"
@@ -181,8 +181,8 @@ def quantum_rows(record: QuantumRecord) -> str:
 
 POWER_COLUMNS: Final[Mapping[str, str]] = {
     "start_s": "begin of the interval",
-    "end_s": "its end",
-    "watts": "mean in it, of all nodes",
+    "end_s": "end of the interval",
+    "watts": "mean watts of all nodes in the interval",
 }
 
 

@@ -431,7 +431,7 @@ def test_pairs_that_slurm_makes_are_told_and_bad_ones_end_where_that_is_wanted()
     bench.seating.turn()
     assert len(bench.said("blind-pair")) == 2
     assert slurm.asked == [("scontrol", ("requeue", "4"))]
-    assert bench.said("requeued") == ["guest 4 is requeued: they would get on faster one after the other"]
+    assert bench.said("requeued") == ["guest 4 is requeued: they would end sooner one after the other"]
 
 
 def test_a_driver_that_begins_knows_blind_pairs_by_their_starts() -> None:
