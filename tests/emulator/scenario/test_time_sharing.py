@@ -34,7 +34,7 @@ def programs_of(prepared: Prepared) -> list[Program]:
     ("change", "text"),
     [
         ({"cluster": {"nodes": 4, "preset": "2x4x1"}}, "cluster: expected nodes of one core"),
-        ({"faults": {"slow": {"mean_normal_s": 9.0, "mean_slow_s": 9.0, "slowdown": 2.0}}}, "faults.slow: expected nothing"),
+        ({"faults": {"slow": {"mean_normal_s": 9.0, "mean_slow_s": 9.0, "slowdown": 2.0}}}, "faults.slow: remove it"),
         ({"faults": {"at": [{"at_s": 1.0, "do": "slow", "node": 1, "slowdown": 2.0}]}}, "faults.at[0].do: expected fail or return"),
         ({"workload": {"lublin": 3, "programs": "unifrom"}}, "workload.programs: expected one of FILE.csv, compute, fine"),
         ({"workload": {"nas": 3, "nas_programs": ["EP"]}}, 'time_sharing.nodes: expected "windows" or "exact": processes of nas:EP'),
