@@ -217,7 +217,7 @@ def test_silence_has_deadlines(commands: Commands, files: Path) -> None:
             "cluster.nodes: expected nothing beside a platform",
         ),
         (("-w", "w.json", "--mmax", "3"), "--master-host and --mmax choose among the hosts of a --platform"),
-        (("--lublin", "5", "--time-sharing", "exact"), "time_sharing: expected none"),
+        (("--lublin", "5", "--time-sharing", "exact"), "time_sharing: remove it"),
         (("--connect", "tcp://10.0.0.1:28000", "-w", "w.json", "--nodes", "4"), "not a loopback address"),
     ],
 )

@@ -246,7 +246,7 @@ def test_kills_and_what_batsim_cannot_do(scripted: Scripted) -> None:
     killed = ("JOB_KILLED", {"job_ids": ["w0!1"], "job_progress": {}})
     decisions.answer(message(2, completed("w0!1", "COMPLETED_KILLED"), killed))
     scripted.next = [[m.SuspendJob(2)] for _ in range(200)]
-    with pytest.raises(RemoteProtocolError, match="insists"):
+    with pytest.raises(RemoteProtocolError, match="repeats"):
         decisions.answer(message(3, submitted("w0!3")))
 
 
