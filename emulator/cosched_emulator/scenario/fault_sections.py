@@ -16,7 +16,9 @@ PluginFaultCount: TypeAlias = Annotated[int, bounds.between(0, 100_000, "a whole
 class NodeFaultsSection:
     """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
 
-    mean_up_s: Annotated[bounds.FaultSpan, "mean time for which a node works; each time is drawn, exponentially distributed"]
+    mean_up_s: Annotated[
+        bounds.FaultSpan, "mean time for which a node works; each time is drawn, exponentially distributed"
+    ]
     mean_down_s: Annotated[bounds.FaultSpan, "mean time until a failed node returns"]
     share: Annotated[bounds.Share, "share of the nodes that can fail; which ones is drawn"] = 1.0
 
@@ -38,7 +40,9 @@ class FaultEntry:
     at_s: Annotated[bounds.Instant, "when"]
     do: Annotated[str, bounds.Choice(NODE_FAULTS), "`fail`, `return`, `slow` or `normal`"]
     node: Annotated[int, "which node, from 0"]
-    slowdown: Annotated[bounds.Slowdown | None, "with `slow` only: how many times as long work takes on the node"] = None
+    slowdown: Annotated[bounds.Slowdown | None, "with `slow` only: how many times as long work takes on the node"] = (
+        None
+    )
 
 
 @frozen
@@ -49,7 +53,9 @@ class MessageFaultsSection:
     duplicate: Annotated[bounds.Share, "probability that a message arrives twice; the second copy may be late"] = 0.0
     delay: Annotated[bounds.Share, "probability that a message is late"] = 0.0
     delay_s: Annotated[
-        float, bounds.between(0, 60, bounds.SECONDS), "largest delay in real seconds, up to 60; delays are drawn uniformly"
+        float,
+        bounds.between(0, 60, bounds.SECONDS),
+        "largest delay in real seconds, up to 60; delays are drawn uniformly",
     ] = 0.1
     reorder: Annotated[
         bounds.Share,
@@ -67,7 +73,9 @@ class PluginFaultsSection:
     stalls: Annotated[
         PluginFaultCount, "how many times the scheduler's process is stopped (SIGSTOP) and continued later"
     ] = 0
-    stall_s: Annotated[float, bounds.between(0, 3_600, bounds.SECONDS), "how long a stop lasts in real seconds, up to 3600"] = 1.0
+    stall_s: Annotated[
+        float, bounds.between(0, 3_600, bounds.SECONDS), "how long a stop lasts in real seconds, up to 3600"
+    ] = 1.0
     batches: Annotated[
         bounds.AtLeastOne | None, "kills and stalls fall among the first N batches; default: as many as there are jobs"
     ] = None

@@ -245,7 +245,8 @@ class BeliefSection:
     ] = "exact"
     pair_table: Annotated[OfPairs[str | None], "another table of co-runs, CSV, instead of the truth's"] = None
     pair_noise: Annotated[
-        OfPairs[bounds.Noise], "largest relative error of each ratio of the table; the error is drawn for each ordered pair"
+        OfPairs[bounds.Noise],
+        "largest relative error of each ratio of the table; the error is drawn for each ordered pair",
     ] = 0.0
     pair_missing: Annotated[
         OfPairs[bounds.Share],
@@ -305,9 +306,9 @@ class WorkloadSection:
     nas_sizes: Annotated[
         OfNas[tuple[int, ...]], "numbers of processes to draw from, of those on which the program runs"
     ] = SIZES
-    nas_memory_mb: Annotated[OfNas[bounds.AtLeastOne], "most memory of a process in MB: larger programs are left out"] = (
-        NODE_MB
-    )
+    nas_memory_mb: Annotated[
+        OfNas[bounds.AtLeastOne], "most memory of a process in MB: larger programs are left out"
+    ] = NODE_MB
     memory: Annotated[
         OfNas[str],
         bounds.Choice(offered.MEMORY_TOLD),
@@ -329,7 +330,9 @@ class WorkloadSection:
         bounds.Range("a number above 0, at most 1000", 0, 1_000, least_open=True),
         "all gaps are multiplied by a factor that gives this offered load, `machine.offered_load` in `summary.json`",
     ] = None
-    shake: Annotated[bounds.Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"] = 0.0
+    shake: Annotated[
+        bounds.Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"
+    ] = 0.0
     shake_seed: Annotated[int, needs.given("workload.shake"), "seed of `shake`, besides the scenario's seed"] = 0
     limits: Annotated[
         str | None,
@@ -421,7 +424,8 @@ class WorkloadSection:
         OfGrow[bounds.SlowdownLimit], "largest slowdown of a job on all cores of its nodes with which it grows fourfold"
     ] = 1.25
     grow_max_slowdown_cpus: Annotated[
-        OfGrow[bounds.SlowdownLimit], "otherwise, largest slowdown with a process on each CPU with which it grows twofold"
+        OfGrow[bounds.SlowdownLimit],
+        "otherwise, largest slowdown with a process on each CPU with which it grows twofold",
     ] = 1.12
     programs: Annotated[
         NotNas[OfProcesses[str | None]], "what jobs' processes do (default: `fine`), or a side file, `FILE.csv`"
@@ -432,11 +436,13 @@ class WorkloadSection:
         "part of the time alone in which a process computes; cut at 0.995",
     ] = offered.CPU_SHARE
     null_statements: Annotated[
-        OfProcesses[bounds.Above0], _using("null_statements"), "statements bounds.between two barriers; 33,333 take a millisecond"
+        OfProcesses[bounds.Above0],
+        _using("null_statements"),
+        "statements bounds.between two barriers; 33,333 take a millisecond",
     ] = offered.NULL_STATEMENTS
-    files: Annotated[OfProcesses[bounds.Above0], _using("files"), "files that a process writes bounds.between two barriers"] = (
-        offered.FILES
-    )
+    files: Annotated[
+        OfProcesses[bounds.Above0], _using("files"), "files that a process writes bounds.between two barriers"
+    ] = offered.FILES
     jitter: Annotated[
         OfProcesses[bounds.Share | None],
         _using("jitter"),
