@@ -438,10 +438,10 @@ class WorkloadSection:
     null_statements: Annotated[
         OfProcesses[bounds.Above0],
         _using("null_statements"),
-        "statements bounds.between two barriers; 33,333 take a millisecond",
+        "statements between two barriers; 33,333 take a millisecond",
     ] = offered.NULL_STATEMENTS
     files: Annotated[
-        OfProcesses[bounds.Above0], _using("files"), "files that a process writes bounds.between two barriers"
+        OfProcesses[bounds.Above0], _using("files"), "files that a process writes between two barriers"
     ] = offered.FILES
     jitter: Annotated[
         OfProcesses[bounds.Share | None],
