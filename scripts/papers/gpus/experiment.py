@@ -165,7 +165,7 @@ def products(size: Size) -> Iterator[Product]:
         told = [believed(gpu, belief) for belief in BELIEVED]
         yield Product(CORRECTED, [work], [f"{name}, {CORRECTED}" for name in UNSHARED], few[:2], beliefs=told)
     yield Product("rest", [work for part in philly[1:] for work in part], COMPARED, few[:1], beliefs=[EXACT])
-    yield Product("rest", [*philly[0], *philly[1]], [LOMARC, EASY, GUESTS], few[:1], beliefs=[EXACT])
+    yield Product("rest", [work for part in philly for work in part], [LOMARC, EASY, GUESTS], few[:1], beliefs=[EXACT])
     yield Product("rest", TYPES[1:], [LOMARC, EASY, GUESTS], few, beliefs=[EXACT])
     if rest:
         yield Product("rest", TYPES[1:], COMPARED, rest, beliefs=[EXACT])
