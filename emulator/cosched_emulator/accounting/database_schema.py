@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosched_emulator.accounting.chain import first_link, next_link
-from cosched_emulator.workload.job import TERMS_TOLD, Terms
 
 APPLICATION_ID: Final = 0x636F7363  # "cosc"
 ARCHIVE_ID: Final = 0x636F7361  # "cosa": of accounts that no manager opens
@@ -62,13 +61,11 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
         )
 
 
-# What a job's user says of it that has no columns, from the JSON of the whole job.
+# What a job's user says of it that has no columns, from the JSON of the whole job: of its terms, those of `TERMS_TOLD` in their places.
 _ASKED: Final[dict[str, tuple[str, type]]] = {
-    **{
-        name: (f"$.terms[{place}]", str if isinstance(usual, str) else list)
-        for place, (name, usual) in enumerate(Terms._field_defaults.items())
-        if name in TERMS_TOLD
-    },
+    "partitions": ("$.terms[0]", list),  # written out, as commands that read accounts load no workloads
+    "qos": ("$.terms[1]", str),
+    "account": ("$.terms[2]", str),
     "resources": ("$.spec.resources", list),
     "licences": ("$.spec.licences", list),
 }

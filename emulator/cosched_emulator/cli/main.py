@@ -33,7 +33,7 @@ COMMANDS: Final = {
     "Results": {
         "compare": ("results", "Compare the figures of several runs, one column per RUN_DIR."),
         "classes": ("results", "Compare short, medium and long jobs, one column per RUN_DIR."),
-        "plot": ("results", "Draw a picture of a run."),
+        "plot": ("results", "Draw a picture of runs."),
         "losers": ("results", "List the jobs that respond later than in a baseline, by how much, and why."),
         "report": ("report", "Write one page about run folders or a study: tables, charts, and a Gantt chart that zooms."),
     },

@@ -11,10 +11,11 @@ import pytest
 from tests.emulator.parts import job
 
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.accounting.database_schema import VERSION
+from cosched_emulator.accounting.database_schema import ASKED_COLUMN, VERSION, asked_of
 from cosched_emulator.accounting.fact_rows import job_from_json, job_to_json
 from cosched_emulator.accounting.file import DamageError
 from cosched_emulator.manager.record import Change, JobEntered, JobFinished, JobRecord, Origin
+from cosched_emulator.workload.job import TERMS_TOLD, Terms
 from cosched_plugin.protocol import messages as m
 
 
@@ -102,3 +103,14 @@ def test_a_job_is_restored_from_json() -> None:
     assert back == rich
     assert type(back.spec) is m.JobSpec
     assert all(type(value) is tuple for value in (back.demand, back.usage, back.spec.usage, back.spec.self_slowdown))
+
+
+def test_the_terms_that_are_told_are_read_from_their_places() -> None:
+    terms = Terms(("debug", "main"), "high", "physics")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        (read,) = connection.execute(
+            f"SELECT {ASKED_COLUMN} FROM (SELECT ? AS job)", (job_to_json(job(1)._replace(terms=terms)),)
+        ).fetchone()
+    told = asked_of(read)
+    assert [told[name] for name in TERMS_TOLD] == [["debug", "main"], "high", "physics"]
+    assert set(told) & set(Terms._fields) == set(TERMS_TOLD)
