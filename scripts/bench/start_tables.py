@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scripts.tables import NOTHING, table_head, table_row
 
-from cosched_emulator.expected_starts.estimates import CLASSES_US, COVERAGE, Guess, Ranges
+from cosched_emulator.expected_starts.ranges import CLASSES_US, COVERAGE, Guess, Ranges
 from cosched_emulator.statistics.bootstrap import block_bootstrap
 
 Row = Mapping[str, Any]

@@ -25,7 +25,8 @@ from scripts.processes import PROJECT
 from scripts.tables import write_tables
 
 import cosched_emulator
-from cosched_emulator.expected_starts.estimates import DRAWS, FURTHEST_US, Estimating, forecast
+from cosched_emulator.expected_starts.estimates import DRAWS, FURTHEST_US, Estimating
+from cosched_emulator.expected_starts.forecast import forecast
 from cosched_emulator.expected_starts.history import History, PastRun
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.prepare import Prepared

@@ -275,7 +275,7 @@ def _serve_running(
 
     ``standby``: while another manager has the database, wait to take over. ``accept_loss``: go on from what is whole of a damaged one.
     """
-    from cosched_emulator.live.journal import check_whole_run
+    from cosched_emulator.live.journal_compaction import check_whole_run
     from cosched_emulator.live.lease import await_turn
     from cosched_emulator.live.saved_state import StateReader
     from cosched_emulator.live.serving import LIVE, serve_live

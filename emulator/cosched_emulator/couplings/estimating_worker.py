@@ -17,8 +17,9 @@ from typing import Any, Final
 import zmq
 
 from cosched_emulator.expected_starts.bookkeeping import Bookkeeping, Ended, Scored
-from cosched_emulator.expected_starts.estimates import DRAWS, Estimate, Estimating, Guess
+from cosched_emulator.expected_starts.estimates import DRAWS, Estimate, Estimating
 from cosched_emulator.expected_starts.history import PastRun
+from cosched_emulator.expected_starts.ranges import Guess
 from cosched_emulator.expected_starts.reasons import Reason, Reasons
 from cosched_plugin.config import PolicyChoice, allow_models, choose
 from cosched_plugin.protocol.codec import decode, pack, unpack

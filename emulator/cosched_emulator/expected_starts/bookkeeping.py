@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from cosched_emulator.expected_starts.estimates import MOST, Estimate, Guess, Ranges
+from cosched_emulator.expected_starts.estimates import Estimate
 from cosched_emulator.expected_starts.history import History, PastRun
+from cosched_emulator.expected_starts.ranges import MOST, Guess, Ranges
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import JobSpec, Welcome
 

@@ -151,9 +151,8 @@ class _Collector:
         self._job = job
         self._own = None if submit_us is None else (submit_us, job)
         self._reserved: gang_facts.Record | None = None  # the last reservation, of any job
-        self._searches: dict[
-            int, gang_facts.Record
-        ] = {}  # searches for partners by the jobs that started at this instant, by job
+        # Searches for partners by the jobs that started at this instant, by job
+        self._searches: dict[int, gang_facts.Record] = {}
         self._at_us = -1
         self._response_us: int | None = None  # expected at its submission
         self._since_us: int | None = None  # start of its present time on disk

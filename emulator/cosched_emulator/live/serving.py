@@ -11,7 +11,8 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.history import HistoryCheck
-from cosched_emulator.live.journal import as_recorded, compact_journal, restore
+from cosched_emulator.live.journal import restore
+from cosched_emulator.live.journal_compaction import as_recorded, compact_journal
 from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import LiveServer

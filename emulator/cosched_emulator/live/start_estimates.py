@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.fact_rows import job_from_json
 from cosched_emulator.couplings.estimating import EstimatingProcess
-from cosched_emulator.expected_starts.estimates import MOST
+from cosched_emulator.expected_starts.ranges import MOST
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.record import Change, JobEntered, JobFinished

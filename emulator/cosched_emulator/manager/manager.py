@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.actions import Notes, TakesActions
+from cosched_emulator.manager.actions import TakesActions
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import ABSENT, PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
+from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobEntered, JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.rotating import Rotating

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.api.tables import frame_of, stream_of
+from cosched_emulator.api.arrow import stream_of
+from cosched_emulator.api.tables import frame_of
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.comparison import most_of
 from cosched_emulator.results.figures.metrics import PERCENTS

@@ -60,9 +60,8 @@ class _Server:
         self._peer: bytes | None = None  # the Batsim that is served
         self._connections = 0
         self._context = zmq.Context()
-        self._socket = sockets.router_socket(
-            self._context
-        )  # tells who says what, and serves REQ sockets like a REP one
+        # It tells who says what, and serves REQ sockets like a REP one
+        self._socket = sockets.router_socket(self._context)
         self._socket.linger = LINGER_MS
         self._socket.maxmsgsize = MAX_MESSAGE_BYTES
         self._socket.rcvtimeo = SLICE_MS

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cosched_emulator import Run, classes, compare, losers, prepare, simulate
-from cosched_emulator.api import tables
+from cosched_emulator.api import arrow
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.shown import html_of
 
@@ -52,21 +52,21 @@ def test_what_has_no_view_says_so() -> None:
 
 def test_a_stream_has_the_columns_and_leaves_nothing(runs: tuple[Run, Run]) -> None:
     """Without a library that reads it: the structures are read as C reads them, and released as their reader does."""
-    before = len(tables._kept)
+    before = len(arrow._kept)
     jobs = runs[0].jobs
-    found = tables._array_of({"id": jobs.id, "wait_s": jobs.wait_s, "state": jobs.state})
+    found = arrow._array_of({"id": jobs.id, "wait_s": jobs.wait_s, "state": jobs.state})
     assert (found.length, found.n_children) == (40, 3)
     numbers, waits, states = (found.children[place].contents for place in range(3))
     assert np.ctypeslib.as_array(ints(numbers.buffers[1]), (40,)).tolist() == jobs.id.tolist()
     assert waits.n_buffers == 2
     ends = np.ctypeslib.as_array(ints(states.buffers[1]), (41,))
     assert ends.tolist() == [0, *np.cumsum([len(state) for state in jobs.state.tolist()]).tolist()]
-    tables._RELEASE[tables._Array](ctypes.addressof(found))
+    arrow._RELEASE[arrow._Array](ctypes.addressof(found))
     capsule = jobs.__arrow_c_stream__()
     assert type(capsule).__name__ == "PyCapsule"
     del capsule
     gc.collect()
-    assert (len(tables._kept), len(tables._streams)) == (before, 0)
+    assert (len(arrow._kept), len(arrow._streams)) == (before, 0)
 
 
 def ints(address: int) -> object:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import cosched_emulator
-from cosched_emulator.expected_starts.estimates import Estimating, forecast
+from cosched_emulator.expected_starts.estimates import Estimating
+from cosched_emulator.expected_starts.forecast import forecast
 from cosched_emulator.expected_starts.history import DAY_US, History, PastRun
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import Action, Event, JobSpec, Welcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosched_emulator.expected_starts.estimates import CLASSES_US, FEWEST, MINUTE_US, Guess, Ranges
+from cosched_emulator.expected_starts.ranges import CLASSES_US, FEWEST, MINUTE_US, Guess, Ranges
 
 
 def test_before_fifty_jobs_there_is_no_range() -> None:

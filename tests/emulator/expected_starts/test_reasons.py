@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from cosched_emulator.expected_starts.bookkeeping import Bookkeeping, Ended
-from cosched_emulator.expected_starts.estimates import FEWEST, Estimate, Estimating
+from cosched_emulator.expected_starts.estimates import Estimate, Estimating
 from cosched_emulator.expected_starts.history import History, PastRun
+from cosched_emulator.expected_starts.ranges import FEWEST
 from cosched_emulator.expected_starts.reasons import NODES, ORDER, RESERVATION, Reason, Reasons
 from cosched_emulator.manager.manager import MANAGER_FEATURES
 from cosched_hwmodel.units import ThreadMask

@@ -38,7 +38,8 @@ from cosched_emulator.accounting.file import DamageError
 from cosched_emulator.accounting.rebuild import AS_THEY_WERE, examine, salvage
 from cosched_emulator.accounting.run_meta import meta_of
 from cosched_emulator.errors import ConfigurationError, EmulatorError
-from cosched_emulator.live.journal import answer_step, command_step, compact_journal, play, restore, time_step
+from cosched_emulator.live.journal import answer_step, command_step, play, restore, time_step
+from cosched_emulator.live.journal_compaction import compact_journal
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.serving import LIVE, new_manager
 from cosched_emulator.run.build import build_agenda, build_manager

@@ -6,10 +6,10 @@ import pytest
 from tests.emulator.parts import job, manager, start
 
 from cosched_emulator.manager import actions
-from cosched_emulator.manager import actions as notes_module
 from cosched_emulator.manager import manager as manager_module
-from cosched_emulator.manager.actions import Notes
+from cosched_emulator.manager import notes as notes_module
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.notes import Notes
 from cosched_plugin.protocol import messages as m
 
 

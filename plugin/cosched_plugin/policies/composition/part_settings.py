@@ -40,9 +40,8 @@ class Parameter(NamedTuple):
     tell: Callable[[], str]
     text: str
     added: bool = False  # it came later: a run that does not set it has the key, and the record, that it had before
-    only: Mapping[
-        str, tuple[object, ...]
-    ] = {}  # it has an effect where other settings of the part have one of these values
+    # It has an effect where other settings of the part have one of these values
+    only: Mapping[str, tuple[object, ...]] = {}
 
     @property
     def expected(self) -> str:

@@ -41,9 +41,8 @@ class Grouping(api.Matching):
         self._low_load = low_load
         self._short_us = round(short_s * api.SECOND_US)
         self._search = formation.Search(**search)
-        self._members: dict[
-            int, tuple[api.JobSpec, upkeep.Member | None]
-        ] = {}  # a cache: pending jobs as members of a group
+        # A cache: pending jobs as members of a group
+        self._members: dict[int, tuple[api.JobSpec, upkeep.Member | None]] = {}
         self._running: dict[int, tuple[Sequence[api.Run], upkeep.Member | None]] = {}  # a cache: `_with_room`
         self._interventions = 0  # of the manager, when these caches were begun
         self._settled_at = -1  # a cache: at this version of the view all groups were complete
