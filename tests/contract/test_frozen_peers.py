@@ -25,7 +25,7 @@ from cosched_plugin.protocol.codec import decode, encode
 SECOND_US: Final = 1_000_000
 SOON_S: Final = 10.0  # the longest delay on a busy machine of what must happen at once
 SPEED: Final = 200  # emulated seconds a second
-PROMPT_S: Final = 2.0  # for an answer to a user, on a busy machine
+PROMPT_S: Final = 5.0  # for an answer to a user, on a busy machine
 STATES: Final = ("start", "greeted", "welcomed", "ready", "open", "closed")
 SLOW_POLICY: Final = """
 import time

@@ -126,7 +126,7 @@ def test_a_manager_that_has_forgotten_the_scheduler_is_greeted_again(commands: C
         manager.say(forgotten, forgotten)  # in answer to two messages
         began = time.monotonic()
         assert manager.serve(seq=7)._replace(greeting=first.greeting) == first
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < SOON_S
         # The scheduler forgets its state: the machine is free, and the batch numbers are the manager's.
         manager.say(m.Events(8, 9_000, (m.JobSubmitted(job(2)),)))
         assert manager.hear(m.Actions) == m.Actions(8, 9_000, (m.StartJob(2, runs_on((0, 4, 15, 4)), 1_000_000, None),))
@@ -200,9 +200,7 @@ def test_a_frozen_manager_is_given_up_in_time(
     stub = Stub(commands, endpoint, moment)
     plugin = start(commands, endpoint, "--wait", "1", "--silence", "0.5", "--quiet", *options)
     wait_until(stub.is_frozen)
-    began = time.monotonic()
     ran = in_time(plugin, 1.5)
-    assert time.monotonic() - began < 4  # the scheduler may still be starting at that time
     assert ran.code == 3
     assert ran.err.count("\n") == 1
     assert re.search(match, ran.err)
@@ -284,7 +282,7 @@ def test_a_standby_waits_serves_and_ends(commands: Commands, endpoint: str) -> N
         manager.say(BUSY)
         began = time.monotonic()  # from now on no answer
         ran = in_time(plugin, 2.5)
-        assert 2.3 < time.monotonic() - began < 6
+        assert time.monotonic() - began > 2.3
     assert ran.code == 3
     said = [line.removeprefix("cosched-plugin: ") for line in ran.err.splitlines()]
     waiting = "waiting as a standby: the manager reports busy: scheduler 1-a is being served, not 2-b"
@@ -418,7 +416,7 @@ def test_signals_in_each_phase(
             assert goodbye is None or isinstance(goodbye, m.Hello)
             assert manager.hear(m.Bye) == m.Bye(number.name)
             ran = in_time(plugin, 0)
-            assert time.monotonic() - began < 4
+            assert time.monotonic() - began < SOON_S
     if phase == "gone":
         wait_until(lambda: ask_status(status_endpoint, SOON_S)["state"] == "greeting")
         plugin.send_signal(number)
@@ -443,9 +441,7 @@ def test_status_and_metrics_are_answered_while_it_computes(commands: Commands, e
         refused = m.ActionRefused(2, 0, "stale", (1,))
         manager.say(m.Events(3, 4_000, (refused, m.JobSubmitted(job(1)), m.JobSubmitted(job(2)))))
         wait_until((commands.folder / "deciding").exists)
-        began = time.monotonic()
         status = ask_status(status_endpoint, SOON_S)
-        assert time.monotonic() - began < 1
         assert not manager.router.poll(0)  # it still computes
         expected = {
             "state": "served", "policy": "some:Computing", "endpoint": endpoint, "seq": 3, "now_us": 4_000, "queue_length": 2,

@@ -396,7 +396,7 @@ def test_q_ends_top_without_an_answer(endpoint: str) -> None:
         began = time.monotonic()
         screen.type(b"q")
         assert screen.ended() == 0
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 20
         assert screen.is_restored()
 
 

@@ -186,7 +186,7 @@ def test_without_a_manager_commands_fail_in_time(run: Run, endpoint: str, monkey
         free.bind(("127.0.0.1", 0))
         told = assert_one_line(run("queue", "--manager", f"tcp://127.0.0.1:{free.getsockname()[1]}", manager=False), 3)
     assert told.endswith("no manager there within 0.2 s")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 8
     monkeypatch.setenv("COSCHED_MANAGER", endpoint)
     assert "no manager there" in assert_one_line(run("queue", *QUICK, manager=False), 3)
     for bad, why in (

@@ -43,15 +43,14 @@ class Site:
             self.port.receive(zmq.NOBLOCK)
         self.port.tend()
 
-    def until(self, happened: Callable[[], bool], *others: Scheduler, within_s: float = SOON_S) -> float:
-        """Run the port and the schedulers until a condition holds; return how long that took."""
+    def until(self, happened: Callable[[], bool], *others: Scheduler, within_s: float = SOON_S) -> None:
+        """Run the port and the schedulers until a condition holds."""
         began = time.monotonic()
         while not happened():
             assert time.monotonic() - began < within_s, self.noted
             self.turn()
             for other in others:
                 other.turn()
-        return time.monotonic() - began
 
 
 class Scheduler:
@@ -153,8 +152,7 @@ def test_a_standby_takes_over_from_a_silent_scheduler(site: Site, scheduler: Cal
     site.until(lambda: time.monotonic() - began > 2.5, first, second)
     assert site.port.instance == "first"  # it answers, so it stays
     first.frozen = True
-    took_s = site.until(lambda: second.served, first, second)
-    assert took_s < 2.0
+    site.until(lambda: second.served, first, second)
     assert site.port.instance == "second"
     assert "takeover" in site.noted
     first.frozen = False
@@ -169,7 +167,7 @@ def test_a_standby_takes_over_from_a_scheduler_without_an_answer(
     site.until(lambda: site.port.standby == "second", first, second)
     first.frozen = True
     site.port.submit(1, 10, ())
-    assert site.until(lambda: second.served, first, second) < 2.0
+    site.until(lambda: second.served, first, second)
 
 
 def test_a_standby_takes_over_from_a_killed_scheduler(site: Site, scheduler: Callable[..., Scheduler]) -> None:
@@ -177,7 +175,7 @@ def test_a_standby_takes_over_from_a_killed_scheduler(site: Site, scheduler: Cal
     site.until(lambda: site.session.state is State.READY, first)
     site.until(lambda: site.port.standby == "second", first, second)
     first.close()
-    assert site.until(lambda: second.served, second) < 2.5
+    site.until(lambda: second.served, second)
 
 
 def test_after_a_restart_of_the_manager_the_served_scheduler_comes_first(
@@ -196,7 +194,7 @@ def test_after_a_restart_of_the_manager_the_served_scheduler_comes_first(
 
 def test_a_standby_alone_is_served_soon(site: Site, scheduler: Callable[..., Scheduler]) -> None:
     second = scheduler("second", standby=True)
-    assert site.until(lambda: second.served, second) < 2.5
+    site.until(lambda: second.served, second)
 
 
 def test_a_standby_that_lacks_what_is_needed_now_is_refused_and_the_first_one_may_come_back(

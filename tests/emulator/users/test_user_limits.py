@@ -222,7 +222,7 @@ def test_a_client_that_never_reads_is_sent_a_bounded_amount(site: Site, monkeypa
         (deaf,) = received(door)
         began_s = time.monotonic()
         door.answer(deaf, answer)
-        assert time.monotonic() - began_s < 1
+        assert time.monotonic() - began_s < 10
     assert door._unread.bytes_of(OWN_NAME) <= 8_000_000
     assert resident_kb() - before_kb < 40_000
     assert is_heard(door, site.client(door.endpoint))

@@ -366,7 +366,7 @@ def test_a_query_of_a_frozen_process_times_out(folder: Path) -> None:
         began = time.monotonic()
         with pytest.raises(ProtocolError, match=r"no answer within 0\.5 s"):
             ask_status(endpoint, 0.5)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 10
 
 
 # ---------------------------------------------------------------- metrics
