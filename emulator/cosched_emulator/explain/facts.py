@@ -31,7 +31,7 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "places": "`nodes` and `threads` as intervals (`0-3 8`), `processes_per_node`",
     "before": "`job` and `shadow_us` of the reservation that it was backfilled before",
     "head": (
-        "the spells in which it had the reservation: `from_us`, `until_us`, and when its start was expected, "
+        "the periods in which it had the reservation: `from_us`, `until_us`, and when its start was expected, "
         "`first_shadow_us`, `last_shadow_us`"
     ),
     "waits": "what the policy said of the pending job: `at_us`, `reason`",
@@ -99,7 +99,7 @@ def explain(
         if not collector.mentioned:
             raise InputError(
                 file,
-                f"a job that the trace mentions, and job {job} is not: it did not start, and the policy said nothing of it",
+                f"a job that the trace mentions: job {job} did not start, and no record names it",
                 None,
             )
         asked = ", ".join(asks_text({}, terms))
@@ -228,7 +228,7 @@ class _Collector:
         if self._head:
             parts.append("it was the reserved head of the queue")
         if self._waits:
-            parts.append(f"the policy says of it {self._waits[-1]['reason']!r}")
+            parts.append(f"the policy gives the reason {self._waits[-1]['reason']!r}")
         looked = self._looked_at.total()
         if looked:
             parts.append(f"times it was considered as a partner: {looked}")

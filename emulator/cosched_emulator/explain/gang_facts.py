@@ -160,7 +160,7 @@ def counts_text(counts: Mapping[str, int]) -> str:
 def resource_sentences(start: Mapping[str, Any]) -> Iterator[str]:
     """Yield what costs the job and its neighbours most, and why it got its threads."""
     if start["resource"] is not None:
-        yield f"What costs them most is the resource {start['resource']!r}."
+        yield f"The resource {start['resource']!r} slows them down most."
     seat = start["seat"]
     if seat is not None:
         chosen, compared = seat["chosen"], seat["compared"]
@@ -339,7 +339,7 @@ _ALONE: Final[Mapping[str, str]] = {
     "only-row": "there was no other row that may be paired",
     "none-fits": "no other row fitted",
     "left-out": "the matching gave it none, although one fitted",
-    "new-row": "partners had been chosen before the row was there",
+    "new-row": "partners had been chosen before the row existed",
     "no-partner": "no partner was chosen when the round began, or that row had vanished",
     "no-fit": "the partner did not fit any more",
 }
@@ -356,7 +356,7 @@ def row_placement(start: ToldFacts) -> Iterator[str]:
     if full:
         why.append(f"{jobs_text(full, 'row')} had none")
     if closed:
-        why.append(f"{jobs_text(closed, 'row')} took no job that had not been measured")
+        why.append(f"{jobs_text(closed, 'row')} took only measured jobs")
     if row["new_row"] and full:
         why[0] = f"{jobs_text(full, 'row')} had no place for it"
     yield f"It was put into row {slot}{which}{': ' if why else ''}{', and '.join(why)}."
@@ -452,4 +452,4 @@ def _why_moved(move: ToldFacts) -> str:
         case None:
             return ""
         case other:
-            return f", because of what the policy calls {other!r}"
+            return f", for the reason {other!r}"

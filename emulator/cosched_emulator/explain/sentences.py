@@ -46,7 +46,7 @@ _LEFT: Final[Mapping[str, tuple[str, str]]] = {
 }
 _NO_SEARCH: Final[Mapping[str, str]] = {
     "nobody-waits": "no other job was pending",
-    "no-belief": "nothing is known of pairs",
+    "no-belief": "no slowdowns of pairs are known",
     "may-not-share": (
         "jobs that are short, exclusive or of unknown use, or that take more than half of a node, get none"
     ),
@@ -128,7 +128,7 @@ def _waiting(start: Facts) -> Iterator[str]:
         head = f"it was the reserved head of the queue, for {span_text(held_us)}"
         yield f"From {span_text(since)} after its submission {head}: {expected}."
     for wait in start["waits"]:
-        yield f"{span_text(wait['at_us'] - submit_us)} after its submission the policy said of it {wait['reason']!r}."
+        yield f"{span_text(wait['at_us'] - submit_us)} after its submission the policy gave the reason {wait['reason']!r}."
     if start["overtaken_by"]:
         yield f"{count_text(start['overtaken_by'], 'job that was', 'jobs that were')} submitted later started before it."
     if start["promises"]:
@@ -137,7 +137,7 @@ def _waiting(start: Facts) -> Iterator[str]:
         said = "no start could be promised"
         if first is not None:
             said = f"it was promised a start at {instant_text(first)}"
-        later = f", which had to be put off {times_text(moved)}" if moved else ""
+        later = f", which was postponed {times_text(moved)}" if moved else ""
         after_us = start["promises"][0]["at_us"] - submit_us
         when = f"{span_text(after_us)} after its submission" if after_us else "At its submission"
         yield f"{when} {said}{later}."
@@ -193,7 +193,7 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
             group = "A group for it was"
             if (start["refused_groups"] or 0) > 1:
                 group = f"{start['refused_groups']} groups for it were"
-            yield f"{group} given up, as {_unfair_job(job, start)} would have ended too late."
+            yield f"{group} given up, because {_unfair_job(job, start)} would have ended too late."
 
 
 def _halves_cause(start: Facts) -> Iterator[str]:
@@ -237,9 +237,9 @@ def _group_cause(job: int, start: Facts) -> Iterator[str]:
     late = (
         "" if start["unfair_to"] is None else f"; with another one {_unfair_job(job, start)} would have ended too late"
     )
-    candidates = count_text(group["candidates"], "candidate goes", "candidates go")
+    candidates = count_text(group["candidates"], "candidate matches", "candidates match")
     yield (
-        f"{candidates} well with the primary job; this is {which} group that was tried, "
+        f"{candidates} the primary job; this is {which} group that was tried, "
         f"with a utilisation gain of {group['gain']:.3f}{late}."
     )
 
@@ -275,9 +275,9 @@ def _reason(start: Facts, queue: str) -> str:
         case "company":
             return "it could share nodes before its promised start"
         case None:
-            return "the policy decided so, and does not say why"
+            return "the policy chose it, without a reason"
         case other:
-            return f"of what the policy calls {other!r}"
+            return f"the policy chose it, with the reason {other!r}"
 
 
 def _before(start: Facts) -> str:
@@ -302,33 +302,33 @@ def _placement(start: Facts) -> Iterator[str]:
     yield f"It runs on {' and '.join(groups)}{beside}."
     for each in start["corrected"] or ():
         said = "nothing" if each["told"] is None else f"{each['told']:.3f}"
-        yield f"Beside job {each['job']} the site says {said}; by what was measured, {each['slowdown']:.3f} was believed."
+        yield f"Beside job {each['job']} the site states {said}; the scheduler used {each['slowdown']:.3f}, corrected by measurements."
     factor = start["factor"]
     if factor is None:
         factor = start["expected_us"] / start["estimate_us"] if start["estimate_us"] else 1.0
     if start["beside"]:
         pass  # told with what it costs the others
     elif start["slowdown"] == 1.0 and factor == 1.0:
-        yield "Neither should slow the other down."
+        yield "Neither job is expected to slow the other down."
     elif start["slowdown"] is not None:
         yield (
-            f"While both run each should take {start['slowdown']:.3f} times as long as alone: "
-            f"{span_text(start['expected_us'])} in all, expected, instead of {span_text(start['estimate_us'])}."
+            f"While both run, each is expected to take {start['slowdown']:.3f} times as long as alone: "
+            f"{span_text(start['expected_us'])} in all instead of {span_text(start['estimate_us'])}."
         )
     elif factor > 1.0:
-        yield f"It should take {factor:.3f} times as long there as estimated: {span_text(round(start['estimate_us'] * factor))}."
+        expected = span_text(round(start["estimate_us"] * factor))
+        yield f"It is expected to take {factor:.3f} times as long there as estimated: {expected}."
     elif start["factor"] is not None:
-        yield "It should lose nothing to its neighbours there."
+        yield "Its neighbours there are not expected to slow it down."
     yield from resource_sentences(start)
 
 
 def _stopped(stopped: list[Facts]) -> str:
-    """Return who was stopped for the job."""
+    """Return which jobs were suspended for the job."""
     there = [each["job"] for each in stopped if not each["to_disk"]]
-    away = [f"job {each['job']} went to disk" for each in stopped if each["to_disk"]]
-    in_place = [f"it stopped {jobs_text(there)} where {'it is' if len(there) == 1 else 'they are'}"] if there else []
-    text = ", and ".join([*in_place, *away])
-    return f"{text[0].upper()}{text[1:]}."
+    away = [each["job"] for each in stopped if each["to_disk"]]
+    places = [f"{jobs_text(jobs)} {where}" for jobs, where in ((there, "in place"), (away, "to disk")) if jobs]
+    return f"It suspended {' and '.join(places)}."
 
 
 def _later_events(start: Facts) -> Iterator[str]:

@@ -59,14 +59,16 @@ def run_verdict(columns: Sequence[Told], unit: TimeUnit, *, alike: bool, same_jo
     if len(others) == 1 or direction_of(change) == "sooner":
         return _against(best, base, change, unit, among=len(columns))
     found = f"{best.name} comes nearest: {_time(best, unit)}, {amount_text(change)}"
-    return f"None of {len(others)} others responds sooner than {base.name}, {_time(base, unit)} in the mean; {found}."
+    return (
+        f"None of {len(others)} others has shorter responses than {base.name}, {_time(base, unit)} on average; {found}."
+    )
 
 
 def _about_one(told: Told, unit: TimeUnit) -> str:
     wait_s, busy = told.mean(_WAIT), told.mean(_BUSY)
     text = f"{told.name}: {_count(told, _COMPLETED)} of {_count(told, _COUNTED)} jobs completed"
     if wait_s is not None:
-        text += f"; they waited {_in_unit(wait_s, unit)} and responded after {_time(told, unit)} in the mean"
+        text += f"; on average they waited {_in_unit(wait_s, unit)} and responded after {_time(told, unit)}"
     return text + ("." if busy is None else f"; {100 * busy:.0f} % of the hardware threads were held.")
 
 
@@ -76,10 +78,10 @@ def _against(told: Told, base: Told, change: Interval, unit: TimeUnit, among: in
     if not direction:
         text = f"Responses under {told.name} and {base.name} cannot be told apart"
     elif among > 2:
-        text = f"Of {among} runs or policies {told.name} has the shortest responses, before {base.name}"
+        text = f"Of {among} runs or policies {told.name} has the shortest responses; compared with {base.name}"
     else:
         text = f"Jobs respond {direction} under {told.name} than under {base.name}"
-    text += f": {_time(told, unit)} instead of {_time(base, unit)} in the mean, {amount_text(change)}"
+    text += f": {_time(told, unit)} instead of {_time(base, unit)} on average, {amount_text(change)}"
     jobs = sum(harm.figures.jobs for harm in told.harms)
     later = sum(harm.figures.later for harm in told.harms)
     return f"{text}; {later:,} of {jobs:,} jobs ({100 * later / jobs:.1f} %) respond later." if jobs else f"{text}."
@@ -106,7 +108,7 @@ def amount_text(change: Interval) -> str:
 
 
 def _each(columns: Sequence[Told], unit: TimeUnit) -> str:
-    texts = [f"{each.name} responds after {_time(each, unit)} in the mean" for each in columns[: MOST + 1]]
+    texts = [f"mean response under {each.name} {_time(each, unit)}" for each in columns[: MOST + 1]]
     return ", ".join(texts) + (f", and {len(columns) - len(texts)} more" if len(columns) > len(texts) else "")
 
 

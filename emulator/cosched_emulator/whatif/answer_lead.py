@@ -35,8 +35,8 @@ def headline(answer: Answer) -> str:
         return f"{no_claim(answer)} A computation, not a forecast: with {what} {_told(answer, best)}."
     begin = f"{no_claim(answer)} ".lstrip()
     if best.verdict == HARM:
-        return f"{begin}Every candidate is shown to do harm, {what} the least: mean response {short(best.response)}."
-    return f"{begin}No candidate is shown to gain. The nearest is {what}: mean response {short(best.response)}{needed(best)}."
+        return f"{begin}Every candidate is shown to do harm. The least is done by {what}: mean response {short(best.response)}."
+    return f"{begin}No candidate is shown to gain. {what} comes nearest: mean response {short(best.response)}{needed(best)}."
 
 
 def cannot_tell(answer: Answer) -> str:
@@ -47,7 +47,7 @@ def cannot_tell(answer: Answer) -> str:
     if answer.windows < scale.least:
         return f"The log cannot tell: it is too short for {scale.least} windows of {scale.fewest} jobs."
     if all(one.windows < scale.least for one in answer.compared):
-        return f"The log cannot tell: no candidate and {answer.present} both ran in {scale.least} windows."
+        return f"The log cannot tell: {answer.present} and a candidate both ran in fewer than {scale.least} windows."
     return ""
 
 
@@ -66,9 +66,9 @@ def no_claim(answer: Answer) -> str:
         if max(drift, 1 / drift) > math.exp(found.error_most):
             return (
                 f"The windows do not reproduce the baseline: the same jobs wait {drift:.2g} times as long as in the whole log, "
-                "as those that share nodes slow each other down."
+                "because jobs that share nodes slow each other down."
             )
-        return f"The model does not explain this log well enough for gains so small: {waits}."
+        return f"The model does not explain this log well enough for such small gains: {waits}."
     return ""
 
 
@@ -84,7 +84,9 @@ def _told(answer: Answer, best: Compared) -> str:
         told = f"{len(less):,} users wait {-sum(less):,.0f} h less a week, {others}"
     else:
         told = f"{len(waits.rows):,} jobs wait {waits.fewer_hours:,.0f} h less a week"
-    return told + f"; jobs run {waits.longer_hours:,.0f} h longer, as they share nodes" * (waits.longer_hours > 0.5)
+    return told + f"; jobs run {waits.longer_hours:,.0f} h longer, because they share nodes" * (
+        waits.longer_hours > 0.5
+    )
 
 
 def how_sure(answer: Answer) -> str:
@@ -121,7 +123,7 @@ def next_step(answer: Answer) -> str:
         missing = missing_facts(answer.prepared.question)
         if missing:
             return f"give the site's facts (workload import --facts): {', '.join(missing)}"
-        return "find what holds jobs back that the model does not have: classes of jobs whose waits are far from the record"
+        return "find out what delays the jobs whose simulated waits differ most from the recorded ones"
     if answer.measure:
         one, other, _ = answer.measure[0]
         return f"measure {one} beside {other}: they would share nodes longest"

@@ -188,9 +188,9 @@ def _nearness(answer: Answer) -> Iterator[Block]:
     if found is None:
         return
     shares = [f"{100 * each:.0f} %" if math.isfinite(each) else "-" for each in (found.free_share, found.held_share)]
-    lacks = " The baseline lacks what held it back." * (found.held_share >= 0.005)
+    lacks = " The baseline does not have what delayed it." * (found.held_share >= 0.005)
     yield Paragraph(
-        f"In {shares[0]} of the recorded wait as many processors as the job asked for were idle; in {shares[1]} EASY on processors "
+        f"In {shares[0]} of the recorded wait, as many processors as the job requested were idle; in {shares[1]}, EASY on processors "
         f"alone would have started the job.{lacks}"
     )
     yield from (Paragraph(f"{cause.words}. See {cause.tell}.") for cause in answer.causes)

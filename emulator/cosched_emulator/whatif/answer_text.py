@@ -21,7 +21,7 @@ from cosched_terminal.console import printable
 from cosched_terminal.tables import align
 
 _LISTED: Final = 5  # pairs to measure
-_TOGETHER: Final = f"intervals of {100 * LEVEL:g} % for all rows together"
+_TOGETHER: Final = f"{100 * LEVEL:g} % intervals that hold for all rows of a column together"
 
 
 class AnswerTable(NamedTuple):
@@ -38,10 +38,9 @@ def tables(answer: Answer) -> Iterator[AnswerTable]:
     yield _candidates(answer)
     if answer.swings:
         caption = (
-            "What the answer depends on: change of the mean response, %, if one assumption is changed"
-            f"; {_TOGETHER} of a column"
+            f"What the answer depends on: change of the mean response, %, if one assumption is changed; {_TOGETHER}"
         )
-        rows = [["assumption", "contention", "policy", "as assumed", "with the other", "moved by"]]
+        rows = [["assumption", "contention", "policy", "as assumed", "as changed", "moved by"]]
         rows += [
             [
                 swing.change.what,
@@ -61,7 +60,7 @@ def tables(answer: Answer) -> Iterator[AnswerTable]:
 
 def conditions(answer: Answer) -> Iterator[str]:
     """Yield what the log says without a run, what the site has not told, every assumption, what was not compared, and what failed."""
-    yield from (f"without any run the log says: {text}" for text in answer.prepared.sharing)
+    yield from (f"from the log alone: {text}" for text in answer.prepared.sharing)
     missing = missing_facts(answer.prepared.question)
     if missing:
         yield f"not given by the site: {', '.join(missing)}"
@@ -82,7 +81,9 @@ def text(answer: Answer) -> str:
 
 
 def _candidates(answer: Answer) -> AnswerTable:
-    caption = f"Candidates: change against {answer.present}, %, over windows; later: % of jobs, beyond chance; {_TOGETHER} of a column"
+    caption = (
+        f"Candidates: change against {answer.present}, %, over windows; later: % of jobs, beyond chance; {_TOGETHER}"
+    )
     rows = [["policy", "contention", "verdict", *FIGURES.values(), "later", "shared, %", "who pays"]]
     rows += [
         [

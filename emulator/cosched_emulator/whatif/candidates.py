@@ -28,14 +28,12 @@ CANDIDATES: Final = (
     Candidate("easy", "EASY backfilling"),
     Candidate("sjbf", "EASY with the shortest jobs backfilled first"),
     Candidate("conservative", "conservative backfilling"),
-    Candidate(GUESTS, "EASY, pending jobs as guests of longer running ones", shares=True),
-    Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
-    Candidate("symbiosis", "the shortest first, beside several running ones at once", shares=True),
-    Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True, alike=True),
+    Candidate(GUESTS, "EASY; pending jobs may be guests of running jobs that end later", shares=True),
+    Candidate("lomarc-r", "LOMARC; partners are chosen by response time", shares=True),
+    Candidate("symbiosis", "shortest first; a job may share nodes with several running jobs", shares=True),
+    Candidate("glts", "G-LOMARC-TS: groups of jobs in time slices", shares=True, alike=True),
     Candidate("lct", "LessConsume Threshold of the RUA paper", BANDWIDTH, shares=True),
-    Candidate(
-        "co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True, alike=True
-    ),
+    Candidate("co-execution-easy", "EASY on halves of nodes, with the best neighbours", PAIRS, shares=True, alike=True),
 )
 
 
@@ -63,7 +61,7 @@ CONTENTIONS: Final[Mapping[str, Contention]] = {
         "1x2x1",
     ),
     BANDWIDTH: Contention(
-        "jobs on a node slow each other down where they ask for more memory bandwidth than it has",
+        "jobs slow each other down on nodes that have less memory bandwidth than they need together",
         {"contention": "bandwidth"},
         {"mix": "med"},
     ),
@@ -90,7 +88,7 @@ BY_CORES = "logged, by cores"  # instead of the latter where several processors 
 CHANGES: Final = (
     Change(
         "predicted",
-        "run times predicted by the user's last two instead of what was asked for",
+        "estimates are the mean of the user's last two run times",
         "variants",
         {"workload": {"estimates": "predicted"}},
         of_users=True,
@@ -101,19 +99,33 @@ CHANGES: Final = (
         "beliefs",
         {"belief": {"usage": "unknown", "pairs": "unknown", "demand": "unknown"}},
     ),
-    Change("M2", "more jobs bound by disk (M2)", "hardware", {"workload": {"characteristics": "M2"}}, (FORMULA,), True),
     Change(
-        "M3", "more jobs bound by network (M3)", "hardware", {"workload": {"characteristics": "M3"}}, (FORMULA,), True
+        "M2",
+        "more jobs are bound by the disk (M2)",
+        "hardware",
+        {"workload": {"characteristics": "M2"}},
+        (FORMULA,),
+        True,
+    ),
+    Change(
+        "M3",
+        "more jobs are bound by the network (M3)",
+        "hardware",
+        {"workload": {"characteristics": "M3"}},
+        (FORMULA,),
+        True,
     ),
     Change(
         "few",
-        "a tenth of the pairs are compatible instead of a third",
+        "a tenth of the pairs are compatible, not a third",
         "hardware",
         {"truth": {"good_share": 0.1}},
         (FORMULA,),
     ),
-    Change("many", "two thirds of the pairs get on", "hardware", {"truth": {"good_share": 0.66}}, (FORMULA,)),
-    Change("high", "most jobs ask for much bandwidth", "hardware", {"workload": {"mix": "high"}}, (BANDWIDTH,), True),
+    Change("many", "two thirds of the pairs are compatible", "hardware", {"truth": {"good_share": 0.66}}, (FORMULA,)),
+    Change(
+        "high", "most jobs need much memory bandwidth", "hardware", {"workload": {"mix": "high"}}, (BANDWIDTH,), True
+    ),
     Change(
         "half opted in", "half of the users let their jobs share", "beliefs", {"workload": {"opted_in": 0.5}}, of=GUESTS
     ),
@@ -125,7 +137,7 @@ CHANGES: Final = (
         of=GUESTS,
     ),
     Change("noise", "measured ratios are wrong by up to a fifth", "beliefs", {"belief": {"pair_noise": 0.2}}, (PAIRS,)),
-    Change("other", "other jobs are which programs", "hardware", {}, (PAIRS,), True, other_draw=True),
+    Change("other", "jobs are other programs than assumed", "hardware", {}, (PAIRS,), True, other_draw=True),
 )
 
 

@@ -219,7 +219,7 @@ def _of_limits(seen: Seen) -> Cause | None:
         f"{len(one.users)} of {users} users never ran more than {one.jobs} job{'s' * (one.jobs > 1)} at once"
         for one in sorted(seen.limits, key=lambda one: -len(one.users))[:_NAMED]
     )
-    evidence = f"{told}, though more waited; under the baseline they did"
+    evidence = f"{told}, although they had more pending; under the baseline they ran more"
     return Cause(
         LIMITS, seen.limit_share, evidence, "--facts of `sacctmgr -P show qos` and `show assoc`, or [[limits]]"
     )
@@ -425,7 +425,7 @@ def _of_priorities(seen: Seen) -> Cause | None:
     names = [label.format(each.name.removeprefix(f"{kind} ")) for each in (first, last)]
     evidence = (
         f"{names[0]} waited {first.recorded:,.0f} min and {names[1]} {last.recorded:,.0f}, under the baseline "
-        f"{first.simulated:,.0f} and {last.simulated:,.0f}; {100 * others:.0f} % of the pairs of jobs in different classes are so"
+        f"{first.simulated:,.0f} and {last.simulated:,.0f}; {100 * others:.0f} % of the pairs of jobs of two classes are reversed so"
     )
     known = max(seen.limit_share, seen.pool_share, seen.outage_share)  # these change the order of classes, too
     tell = "--facts of `scontrol show config` and `sacctmgr -P show qos`, or --policy and --set order"

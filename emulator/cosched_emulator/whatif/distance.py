@@ -113,8 +113,8 @@ class Distance(NamedTuple):
 
 def _why_not(found: Distance) -> Iterator[str]:
     if not found.error_most <= MOST_ERROR:
-        most = f"{math.exp(found.error_most):.3g}" if found.error_most < 100 else "without end"
-        yield f"the mean wait may be off by a factor {most} (at most {math.exp(MOST_ERROR):.3g})"
+        most = f"a factor of {math.exp(found.error_most):.3g}" if found.error_most < 100 else "any factor"
+        yield f"the mean wait may be off by {most} (at most {math.exp(MOST_ERROR):.3g})"
     few = found.weeks < FEW_WEEKS
     if not (found.spearman if few else found.weekly_r) >= LEAST_R:
         told = f"by job {found.spearman:.2f}" if few else f"by week {found.weekly_r:.2f}"

@@ -53,8 +53,8 @@ def told_of_record(result: StudyResult) -> Iterator[str]:
     alone, shared = rows[_AS_RECORDED], rows[_WITH_GUESTS]
     won_h = (alone["all_response_s_mean"] - shared["all_response_s_mean"]) * alone["record_jobs"] / 3600
     yield (
-        f"In the schedule that your log records (its first {alone['record_jobs']:,} jobs), guests would have won {won_h:,.0f} h: "
-        f"{shared['record_sooner']:,} jobs begin sooner, beside others; {shared['record_longer']:,} others run "
-        f"{shared['record_longer_h']:,.0f} h longer; for want of room {shared['record_later']:,} begin later than recorded, "
-        f"{shared['record_later_h']:,.0f} h ({alone['record_later']:,} and {alone['record_later_h']:,.0f} h without guests)."
+        f"In the schedule that your log records (its first {alone['record_jobs']:,} jobs), guests would have saved {won_h:,.0f} h: "
+        f"{shared['record_sooner']:,} jobs start sooner, beside others; {shared['record_longer']:,} others run "
+        f"{shared['record_longer_h']:,.0f} h longer; {shared['record_later']:,} start {shared['record_later_h']:,.0f} h later than "
+        f"recorded, for lack of room (without guests {alone['record_later']:,}, {alone['record_later_h']:,.0f} h)."
     )

@@ -195,11 +195,11 @@ LEVERS: Final = (
     ),
     Lever(
         "throttles x 2",
-        "twice as many tasks of an array at a time",
+        "twice as many tasks of an array may run at a time",
         "no array is known to have a throttle",
         _one(lambda site: site.annotated("at_once", lambda most: 2 * most, "throttles.csv")),
     ),
-    Lever("user limits x 2", "twice as much for each user at a time", "no limit is of users", _one(_user_limits)),
+    Lever("user limits x 2", "twice the limits of each user", "no limit applies to users", _one(_user_limits)),
     Lever(
         "no outages",
         "no node is out of service or reserved",
@@ -209,13 +209,13 @@ LEVERS: Final = (
     Lever(
         "QOS weights x 2",
         "QOS and partition count twice in a job's priority",
-        "jobs have no priority of QOS or partition, or the present policy does not use it",
+        "jobs have no priority from QOS or partition, or the present policy does not use it",
         _one(_twice_the_priority),
     ),
     Lever(
         "no QOS weights",
         "QOS and partition do not count in a job's priority",
-        "jobs have no priority of QOS or partition, or the present policy does not use it",
+        "jobs have no priority from QOS or partition, or the present policy does not use it",
         _one(lambda site: site.annotated("priority", lambda _: 0, "priority-none.csv") if site.by_priority else None),
     ),
 )

@@ -56,7 +56,7 @@ from cosched_plugin.protocol.messages import NodeClass
 PRESENT: Final = "present"
 _MISSING: Final = {
     PAIRS: "no table of measured pairs was given (--pairs FILE)",
-    BANDWIDTH: "the site does not say what memory bandwidth its nodes have (--bandwidth-gbs, or a file of node classes)",
+    BANDWIDTH: "the memory bandwidth of the nodes was not given (--bandwidth-gbs, or a file of node classes)",
 }
 _ONE_THREAD: Final = "nodes have one hardware thread a core, and the formula needs two"
 _WINDOWS: Final = "windows"  # beside it: a log for each
@@ -246,7 +246,7 @@ def _by_chance(question: Question, hardware: Mapping[str, Mapping[str, Any]]) ->
     """Yield a note where jobs may share cores today, too."""
     by_threads = any(item.threads_per_core > 1 for item in _machine(hardware[FORMULA]))
     if by_threads and "shape=nodes" not in question.of_others:
-        yield f"{FORMULA}: today a job takes any free hardware threads, so two jobs may meet on a core by chance"
+        yield f"{FORMULA}: today a job takes any free hardware threads, so two jobs may share a core by chance"
 
 
 def _draws(contention: str, question: Question, said: Annotations | None) -> bool:
@@ -302,24 +302,22 @@ def _hardware(
             raise ConfigurationError("cluster.nodes", expected, "none")
         nodes = -(-processors // int(contention.node.split("x")[1]))
         cluster = {"nodes": nodes, "preset": contention.node}
-        notes.append(f"{name}: {nodes} nodes of {contention.node} (sockets x cores x threads): the site names no shape")
+        notes.append(
+            f"{name}: {nodes} nodes of {contention.node} (sockets x cores x threads), because the site names no shape"
+        )
     cluster = _with_watts(cluster, notes, name)
     notes += [
-        f"{name}: what each job asks of its nodes is drawn from the paper's mix {mix}" for mix in workload.values()
+        f"{name}: what each job uses of its nodes is drawn from the paper's mix {mix}" for mix in workload.values()
     ]
     if name == PAIRS:
         assert question.pairs is not None
         truth["pairs"] = question.pairs
         if said and said.values["name"]:
-            notes.append(
-                f"{name}: jobs are the programs of {question.pairs} that annotations name; others do not share"
-            )
+            notes.append(f"{name}: jobs that annotations name are programs of {question.pairs}; others do not share")
         else:
             workload["annotations"] = str(drawn_programs(question.pairs, log, folder, said, draw=1))
-            notes.append(
-                f"{name}: which program of {question.pairs} a job is, is drawn for each user and program of the log"
-            )
-            notes.append(f"{name}: jobs may have other numbers of processes on a node than in the log")
+            notes.append(f"{name}: each user and program of the log is a random program of {question.pairs}")
+            notes.append(f"{name}: a node may hold another number of a job's processes than in the log")
     return {"cluster": cluster, "truth": {**truth, **contention.truth}, "workload": workload}
 
 
@@ -345,7 +343,7 @@ def _by_cores(question: Question, sections: Mapping[str, Any], notes: list[str],
     (node,) = _machine(sections)
     if node.cores < 2:
         return False
-    notes.append(f"{name}: jobs share nodes by cores under the present policy, too, and slow each other down there")
+    notes.append(f"{name}: jobs share nodes by cores, and slow each other down, under the present policy, too")
     return True
 
 
@@ -377,7 +375,7 @@ def _why_not(candidate: Candidate, question: Question, log: Workload, hardware: 
     if candidate.contention == PAIRS and all(item.cores < 2 for item in classes):
         return "it needs nodes with two cores or more"
     if candidate.alike and int(columns_of(log.jobs).processes.array.max()) > most_alike(classes):
-        return "it gives a job nodes that are alike, and a job of the log is larger than these"
+        return "it gives a job nodes of one kind, and a job of the log is larger than each kind"
     return ""
 
 
@@ -546,7 +544,7 @@ def with_whole(prepared: Prepared, whole: WholeRun | None) -> Prepared:
         note = "each window starts on an empty machine, so waits are too short: the run of the whole log failed"
     else:
         note = (
-            "each window starts from the jobs that run and wait there in a run of the whole log under the present policy; "
+            "each window starts with the jobs that ran and waited then in a run of the whole log under the present policy; "
             "they do not count"
         )
     return replace(prepared, whole=whole, assumptions=(*prepared.assumptions, note))

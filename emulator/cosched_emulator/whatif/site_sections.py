@@ -51,13 +51,13 @@ def left_out(site: Mapping[str, Any]) -> Iterator[str]:
         if key not in _OF_TRUTH and value not in (usual.get(key), None, "none")
     ]
     if keys:
-        yield f"left out of the site's settings: {', '.join(f'truth.{key}' for key in keys)}; each way of contention has its own"
+        yield f"left out of the site's settings: {', '.join(f'truth.{key}' for key in keys)}; each contention model has its own"
 
 
 def of_facts(site: Mapping[str, Any], said: Annotations | None) -> Iterator[str]:
     """Yield what of a site's facts holds within a window, and what begins with it."""
     if not (said and said.values["memory_mb"]) and not site["workload"].get("memory_mb"):
-        yield "memory that jobs ask for delays no start"
+        yield "no start is delayed for lack of memory"
     if said and said.values["after"]:
         yield "a dependency on a job before the window counts as met"
     if site.get("script"):

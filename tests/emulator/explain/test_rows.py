@@ -62,7 +62,7 @@ def test_every_job_in_rows_is_explained(traced: tuple[Run, list[Record]]) -> Non
         ", the first with a place for it: rows 0 and 1 had none.", "other rows had room for all jobs of its row",
         "in the turn of its row", "with its row as the partner of another one", "as an alternate",
         "because no partner was chosen when the round began", "because there was no other row",
-        "because the partner did not fit any more", "because partners had been chosen before the row was there",
+        "because the partner did not fit any more", "because partners had been chosen before the row existed",
     )  # fmt: skip
     text = ""
     for record in records:
@@ -114,11 +114,11 @@ def test_rows_moves_and_turns_in_sentences() -> None:
         turn(9, [2], [[8]], [15_000], alone="of a third party"),
     ]  # fmt: skip
     assert lines_of(records, 7)[3:] == [
-        "It was put into row 3, a new one: rows 0 and 1 had no place for it, and row 2 took no job that had not been measured.",
+        "It was put into row 3, a new one: rows 0 and 1 had no place for it, and row 2 took only measured jobs.",
         "8 s after its start its CPU share had changed sharply, from 97 % to 0.5 %: it counted as a new job.",
         "8 s after its start it moved from row 3 to row 4: its predicted CPU share of 97 % was out of the band of its row, "
         "where the least is 1.5 %.",
-        "9 s after its start it moved to row 5, because of what the policy calls 'why not'.",
+        "9 s after its start it moved to row 5, for the reason 'why not'.",
         "9.5 s after its start it moved to row 6.",
         "It was to run in 4 quanta, from 5 to 8: 2 in the turn of its row, 1 with its row as the partner of another one, "
         "1 as an alternate.",

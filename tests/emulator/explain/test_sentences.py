@@ -116,14 +116,15 @@ def test_a_start_tells_what_the_job_asked_for_and_what_was_open_to_it(tmp_path: 
     assert plain["asks"] is None
     waits = [{"at_us": 1, "kind": "wait", "job": 2, "reason": "no"}]
     with pytest.raises(
-        EmulatorError, match="never started; it asked for gpu:2 on each node, x:1, partition gpu; the policy says"
+        EmulatorError,
+        match="never started; it asked for gpu:2 on each node, x:1, partition gpu; the policy gives the reason 'no'",
     ):
         explain(waits, 2, "", terms=read_facts(out, 2))
 
 
 def test_the_explanation_of_refused_groups() -> None:
     records = [START | {"job": 7, "reason": "order", "unfair_to": 4, "refused_groups": 3}]
-    assert "3 groups for it were given up, as job 4 would have ended too late." in lines_of(records, 7)
+    assert "3 groups for it were given up, because job 4 would have ended too late." in lines_of(records, 7)
 
 
 def test_the_explanation_of_a_group() -> None:
@@ -154,27 +155,27 @@ def test_the_explanation_of_a_group() -> None:
         "At its submission it was expected to end within 2:00:00.",
         "30 s after its submission it was promised a start at 62 s (0:01:02).",
         "It started as the primary job of a group, with jobs 5 and 6, also pending (Case 1).",
-        "3 candidates go well with the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
+        "3 candidates match the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node), beside jobs 5 and 6.",
-        "It should take 1.200 times as long there as estimated: 0:02:00.",
+        "It is expected to take 1.200 times as long there as estimated: 0:02:00.",
         "1:00:10 after its start job 9 joined it on its nodes.",
         "It was preempted 3 times, for 1:24:00 on disk in all; since 8280 s (2:18:00) it has not come back.",
     ]
     assert lines_of(records, 5)[1:4] == [
         "It started because job 7, which started then, took it into its group, with job 6: "
         "they are a group, with that job as the primary one (Case 1).",
-        "3 candidates go well with the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
+        "3 candidates match the primary job; this is the first group that was tried, with a utilisation gain of 0.877.",
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node), beside job 7.",
     ]
     assert lines_of(records, 9)[1:3] == [
         "It started as the primary job of a group, with job 7, already running (Case 2).",
-        "1 candidate goes well with the primary job; this is the 2nd group that was tried, with a utilisation gain of 0.877; "
+        "1 candidate matches the primary job; this is the 2nd group that was tried, with a utilisation gain of 0.877; "
         "with another one job 4 would have ended too late.",
     ]
     assert lines_of(records, 10)[1:3] == [
         "It started because job 9, which was already running, had room for it, with job 11: "
         "they are a group, with that job as the primary one (Case 3).",
-        "3 candidates go well with the primary job; this is the 12th group that was tried, with a utilisation gain of 0.877; "
+        "3 candidates match the primary job; this is the 12th group that was tried, with a utilisation gain of 0.877; "
         "with another one it would have ended too late.",
     ]
     facts = explain(records, 7, "")["starts"][0]
@@ -306,7 +307,7 @@ def test_the_explanation_of_a_head_a_requeue_and_a_suspension() -> None:
         "Start 2 of 2:",
         "Job 7 (2 processes, estimated 0:01:40) was submitted at 30 s and started 0:06:10 later, at 400 s (0:06:40).",
         "1 job that was submitted later started before it.",
-        "It started because of what the policy calls 'mine'.",
+        "It started because the policy chose it, with the reason 'mine'.",
         "It runs on nodes 0-1 (hardware thread 0, 1 process a node).",
     ]
     with pytest.raises(EmulatorError, match=r"t\.jsonl: job 3 never started; it was the reserved head of the queue$"):
@@ -332,12 +333,12 @@ def test_why_a_job_of_a_policy_of_others_waited() -> None:
         START | {"reason": "overdue"},
     ]
     assert lines_of(records, 7)[1:5] == [
-        "5 s after its submission the policy said of it 'too little memory'.",
-        "30 s after its submission the policy said of it 'overdue'.",
+        "5 s after its submission the policy gave the reason 'too little memory'.",
+        "30 s after its submission the policy gave the reason 'overdue'.",
         "2 jobs that were submitted later started before it.",
-        "It started because of what the policy calls 'overdue'.",
+        "It started because the policy chose it, with the reason 'overdue'.",
     ]
-    with pytest.raises(EmulatorError, match=r"t\.jsonl: job 7 never started; the policy says of it 'overdue'$"):
+    with pytest.raises(EmulatorError, match=r"t\.jsonl: job 7 never started; the policy gives the reason 'overdue'$"):
         lines_of(records[:-1], 7)
 
 
@@ -345,7 +346,7 @@ def test_why_a_job_of_a_policy_of_others_waited() -> None:
     ("policy", "phrase"),
     [
         ("conservative", "it was promised a start at"),
-        ("rua", "it should lose nothing to its neighbours there"),
+        ("rua", "its neighbours there are not expected to slow it down"),
         ("ac", "was its neighbour in the queue"),
         ("am", "was its neighbour in the queue"),
         ("fcfs", "it was the first of"),
@@ -430,7 +431,7 @@ def test_the_resource_that_costs_most_and_the_threads_are_told() -> None:
     seat = {"chosen": "other sockets", "compared": {"same cores": 1.5, "other sockets": 1.125}}
     start = START | {"host": 5, "slowdown": 1.125, "resource": "cache 3", "seat": seat}
     text = " ".join(lines_of([start], 7))
-    assert "What costs them most is the resource 'cache 3'." in text
+    assert "The resource 'cache 3' slows" in text
     assert "the least slowdown that is expected, 1.125, instead of 1.500 with 'same cores'." in text
     (told,) = explain([start], 7, "t.jsonl")["starts"]
     assert (told["resource"], told["seat"]) == ("cache 3", seat)

@@ -98,8 +98,8 @@ def test_the_first_line_says_what_the_runs_show(run_folder: Path, tmp_path: Path
     base, run = (outcomes(each.jobs, each.machine) for each in map(read_run, (tmp_path / "pss", run_folder)))
     harm = measure_harm(run, [base])
     assert line.endswith(f"; {harm.figures.later} of 300 jobs ({harm.figures.later / 3:.1f} %) respond later.")
-    assert first_line(run_folder).startswith("shared: 300 of 300 jobs completed; they waited ")
-    assert first_line(run_folder, tmp_path / "few").startswith("Different workloads: shared responds after ")
+    assert first_line(run_folder).startswith("shared: 300 of 300 jobs completed; on average they waited ")
+    assert first_line(run_folder, tmp_path / "few").startswith("Different workloads: mean response under shared ")
 
 
 def test_several_seeds_differ_only_where_their_interval_says_so() -> None:
@@ -113,15 +113,15 @@ def test_several_seeds_differ_only_where_their_interval_says_so() -> None:
         return run_verdict(columns, (3600.0, "h"), alike=True, same_jobs=True)
 
     easy, sooner = told("easy", 7200, 9000, 8000), told("b", 3600, 4600, 3900)
-    assert verdict(easy, sooner).startswith(
-        "Jobs respond sooner under b than under easy: 1.12 h instead of 2.24 h in the "
-    )
+    assert verdict(easy, sooner).startswith("Jobs respond sooner under b than under easy: 1.12 h instead of 2.24 h ")
     unclear = told("c", 9000, 7000, 8100)
     assert verdict(easy, unclear).startswith("Responses under c and easy cannot be told apart: ")
     assert verdict(easy, unclear, sooner).startswith(
-        "Of 3 runs or policies b has the shortest responses, before easy: "
+        "Of 3 runs or policies b has the shortest responses; compared with easy: "
     )
-    assert verdict(sooner, unclear, easy).startswith("None of 2 others responds sooner than b, 1.12 h in the mean; ")
+    assert verdict(sooner, unclear, easy).startswith(
+        "None of 2 others has shorter responses than b, 1.12 h on average; "
+    )
 
 
 def test_what_is_not_known_has_no_section_and_one_unit_serves_all_times_of_jobs(tmp_path: Path) -> None:

@@ -106,9 +106,7 @@ def test_a_credible_log_has_gains_larger_than_the_error_only(prepared: Prepared)
     assert "5 users wait" in headline(found)
     assert standing(SP2) == "credible beyond 42 %"
     small = said(prepared, SP2, {"conservative": 50.0})
-    assert headline(small).startswith(
-        "The model does not explain this log well enough for gains so small: recorded 428 min"
-    )
+    assert "such small gains: recorded 428 min" in headline(small)
 
 
 def test_windows_that_wait_otherwise_than_the_whole_run_have_no_gain_and_all_say_so(prepared: Prepared) -> None:

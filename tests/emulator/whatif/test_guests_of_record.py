@@ -43,7 +43,7 @@ def test_both_runs_are_of_the_record_and_the_sentence_says_what_guests_did(tmp_p
     assert shared["record_sooner"] > 0
     (told,) = told_of_record(made.result)
     won_h = 150 * (alone["response_s_mean"] - shared["response_s_mean"]) / 3600
-    assert f"its first 150 jobs), guests would have won {won_h:,.0f} h: {shared['record_sooner']} jobs begin" in told
+    assert f"its first 150 jobs), guests would have saved {won_h:,.0f} h: {shared['record_sooner']} jobs" in told
     found = answered(prepared, {PRESENT: [100.0] * 3})._replace(of_record=(told,))
     assert told in text(found)
     assert as_dict(found)["guests_in_record"] == [told]

@@ -52,7 +52,7 @@ def test_windows_of_a_site_have_its_facts(tmp_path: Path) -> None:
     scale = Scale(windows=2, fewest=50)
     found = prepare_question(Question(site_of(str(file), {})[0], scale=scale), tmp_path / "out")
     assert not [each for each in found.assumptions if each.startswith("left out") and "truth" not in each]
-    assert "memory that jobs ask for delays no start" not in found.assumptions
+    assert "no start is delayed for lack of memory" not in found.assumptions
     for cell in study_of(found).cells:
         if cell.names["variants"] in found.levers:
             continue

@@ -158,5 +158,5 @@ def test_whatif_says_it_before_anything_is_run(tmp_path: Path, commands: Command
     told = json.loads(made.out)
     assert told["sharing"][1].startswith("room for a second job: in at most 50 %")
     for shown in (commands.emulator(*words, "--wide").out, (tmp_path / "out" / "report.html").read_text()):
-        assert "without any run the log says: never beside others: 0 jobs that are exclusive" in shown
+        assert "from the log alone: never beside others: 0 jobs that are exclusive" in shown
         assert "room for a second job: in at most 50 % of the CPU time" in shown

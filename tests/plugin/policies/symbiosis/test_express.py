@@ -34,7 +34,7 @@ def test_a_short_job_stops_a_host_in_place(tmp_path: Path, switch_s: float, end_
     """It could be nobody's guest; the host pays its run time, and the switch."""
     run = express(tmp_path, LONG, SHORT, prices={"switch_s": switch_s})
     assert times(run) == {1: (0, end_s), 2: (10, 110)}
-    assert "It stopped job 1 where it is." in told(run, 2)
+    assert "It suspended job 1 in place." in told(run, 2)
     assert "it was suspended for job 2; it was resumed 0:01:40 later" in told(run, 1)
 
 
@@ -48,7 +48,7 @@ def test_where_no_thread_is_open_one_job_goes_to_disk(tmp_path: Path, resume_s: 
     run = express(tmp_path, Job("kind", 2, 1000), Job("kind", 2, 1000), SHORT, prices={"resume_s": resume_s})
     assert times(run) == {1: (0, end_s), 2: (0, 1100), 3: (10, 110)}
     assert [len(record.disk) for record in run.records] == [0, 1, 0] or run.records[0].disk
-    assert "It stopped job 2 where it is, and job 1 went to disk." in told(run, 3)
+    assert "It suspended job 2 in place and job 1 to disk." in told(run, 3)
 
 
 @pytest.mark.parametrize("price_s", [0.0, 1.0])
