@@ -131,7 +131,9 @@ class Paper(NamedTuple):
     drawn: str = "everything"  # by a seed
     logs: Sequence[str] = ()  # files that the runs read
     quick_logs: bool = True  # whether those of ``--quick`` do
-    derive: Callable[[Figures], None] | None = None  # adds figures to rows, of what is too long to be stored
+    derive: Callable[[Figures, Size], None] | None = (
+        None  # adds figures to rows, of what is not stored: long lists, files
+    )
     stages: Callable[[Size], Sequence[str]] = lambda _: ()  # name of each product of the experiment, in order
 
 
@@ -191,7 +193,7 @@ def _write(paper: Paper, size: Size, found: _Found, folder: Path) -> None:
     series = series_of(found.rows)
     figures = Figures(series, paper.usual)
     if paper.derive is not None:
-        paper.derive(figures)
+        paper.derive(figures, size)
     for each in series:
         _ = each.repeats  # compares all columns
     for row in found.rows:
@@ -240,7 +242,7 @@ def _found(plan: Plan, result: StudyResult | None, known: Mapping[str, StoredRun
     for cell in plan.cells:
         row, stored = mine.get(cell.key), known.get(cell.key)
         if row is not None and (cell.key not in plan.baselines or row.get(ANY_HARM) is not None or stored is None):
-            rows.append(ReadRow(rounded(row)))
+            rows.append(ReadRow({**(stored.row if stored else {}), **rounded(row)}))  # what was derived before stays
             runs.append((cell.key, str(row["version"]), float((folder.load(cell.key) or {}).get("wall_s", 0.0))))
         elif stored is not None:
             rows.append(ReadRow({"cell": cell.number, **stored.row, **_named(cell)}))

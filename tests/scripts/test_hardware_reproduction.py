@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scripts.papers.figures import Figures
+from scripts.papers.hardware import experiment as ex
+from scripts.papers.hardware import predictions
 from scripts.papers.hardware.bound import Application, area_s, best_pair, least_cost, least_makespan_s, totals
 from scripts.papers.hardware.co_runs import ARIS, MARCONI, all_measured, mean_speedup, sub_map
-from scripts.papers.study import LACKING
+from scripts.papers.hardware.report import FROM_HALVES, derive, told
+from scripts.papers.stored import ReadRow, kept
+from scripts.papers.study import LACKING, Size
 from tests.scripts.commands import reproduce
 
+from cosched_emulator.studies.axes import COLUMNS
+from cosched_emulator.studies.study_result import series_of
 from cosched_hwmodel.measured.co_run_table import CoRunTable
 
 NAMES = ("a", "b", "c", "d")
@@ -65,7 +73,29 @@ def test_a_page_of_a_small_table(tmp_path: Path) -> None:
     assert "| Table 2, mean speedup 1.12: makespan of the EASY co-scheduler against EASY, %" in page
     assert "| 64, 121, 128, 256, 484, 512, 1024 | 0.0 |" in page
     assert "| co-execution | 1.00 | 0 | 0 |" not in page  # a ratio of .9 helps every job
+    assert "| d and d: 1.255 |" in page
     assert (store / "hardware.png").stat().st_size > 1000
+
+
+def test_what_a_page_says_of_a_table_stays_where_the_table_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predictions, "HALVES", 1)
+    file, names = tmp_path / "t.csv", [f"{number}" for number in range(8)]
+    ratios = [f"{one},{other},{1 + int(one) / 50 + int(other) / 90}" for one in names for other in names]
+    file.write_text("\n".join(["row,column,ratio", *ratios]), encoding="utf-8")
+    scenario = {"truth": {"pairs": str(file)}, "workload": {"application_names": names[:3]}}
+    place = {**dict.fromkeys(COLUMNS.values(), ""), **ex.USUAL, "workload": "Marconi 1.12", "policy": ex.EASY}
+    row = ReadRow({**place, "scenario": json.dumps(scenario)})
+    figures = Figures(series_of([row]), ex.USUAL)
+    derive(figures, Size(1, 1))
+    row.columns.clear()
+    expected = {"applications": names[:3], "best_pair": ["0", "0", 1.0], "best_of_table": ["0", "0", 1.0]}
+    assert {name: told(figures, "Marconi 1.12", name) for name in expected} == expected
+    assert told(figures, "Marconi 1.12", "mean_speedup") == pytest.approx(0.97, abs=0.005)
+    halves = told(figures, "Marconi 1.12", FROM_HALVES)
+    assert max(error for found in halves.values() for error, *_ in found) < 0.05
+    assert kept(row, row.columns).keys() == {*expected, "mean_speedup", FROM_HALVES}  # and no file
 
 
 def test_missing_tables_are_named(tmp_path: Path) -> None:

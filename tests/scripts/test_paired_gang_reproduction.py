@@ -119,7 +119,7 @@ def test_who_responds_later() -> None:
             for policy, responses in ((ex.STRICT, (100.0, 200.0)), (ex.PAIRED, paired))
         ]
         found = Figures(series_of(rows), ex.USUAL)
-        derive(found)
+        derive(found, Size(1, 1))
         for name in ("all", "run < 1 s"):
             assert found.values(later_column(name), Where(workload, ex.PAIRED)) == {1: later}
         assert found.values(later_column("all"), Where(workload, ex.STRICT)) == {}

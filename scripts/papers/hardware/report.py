@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,15 +14,16 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.bound import best_pair
 from scripts.papers.hardware.claims import MAKESPAN, claims
-from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup
+from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup, read
 from scripts.papers.hardware.lomarc_tables import lomarc_table
-from scripts.papers.hardware.predictions import nas_table, node_table
+from scripts.papers.hardware.predictions import NODE, halves, measured_node, nas_table, node_table
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
 from scripts.papers.rows import mean_text
+from scripts.papers.stored import rounded
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent
 
-from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
+from cosched_hwmodel.measured import METHODS
 
 OF_JOBS: Final[pages.Columns] = {
     "ratio_mean": ("run time / compact", 1.0),
@@ -34,6 +35,12 @@ NODES: Final = 100  # of the machine of Table 2
 CORES: Final = 48
 RESPONSE: Final = "response_s_mean"
 LATER: Final = "harm_h1"
+MEASURED: Final = {
+    "ARIS": "ARIS 256",
+    "Marconi": "Marconi 1.12",
+}  # by machine: a workload whose runs keep the predictions of its table
+FROM_HALVES: Final = "from_halves"
+MEASURED_NODE: Final = "measured_node"
 
 
 def at(workload: str, policy: str, belief: str | None = None) -> Where:
@@ -41,23 +48,32 @@ def at(workload: str, policy: str, belief: str | None = None) -> Where:
     return Where(workload, policy, ex.variant_of(workload, policy), belief)
 
 
-def scenario(figures: Figures, workload: str) -> Mapping[str, Any] | None:
-    """Return the scenario of the first run of EASY on a workload; None if there is none."""
+def derive(figures: Figures, size: Size) -> None:
+    """Add to a run of EASY on each workload what the page says of the table of co-runs, which is no part of the project.
+
+    A run that is read from the repository has it, and no scenario. Predictions take minutes, and a quick page has none.
+    """
+    for work in ex.WORKLOADS:
+        found = figures.series(Where(work, ex.EASY))
+        row = found.rows[0] if found is not None else {}
+        scenario = json.loads(str(row.get("scenario", "null")))
+        if scenario is None or not Path(scenario["truth"]["pairs"]).is_file():
+            continue
+        table, names = read(Path(scenario["truth"]["pairs"])), scenario["workload"]["application_names"]
+        if names:
+            row["applications"], row["mean_speedup"] = names, mean_speedup(table, names)
+            row["best_pair"], row["best_of_table"] = best_pair(table, names), best_pair(table, table.applications)
+        if work in MEASURED.values() and FROM_HALVES not in row and not size.quick:
+            row[FROM_HALVES] = {method: halves(table, method) for method in METHODS}
+        if work == ex.MIXED and NODE.is_file():
+            row[MEASURED_NODE] = measured_node(json.loads(NODE.read_text(encoding="utf-8")))
+        row.update(rounded(row))
+
+
+def told(figures: Figures, workload: str, column: str) -> Any:
+    """Return what `derive` has added to a run on a workload; None where no run has it."""
     found = figures.series(Where(workload, ex.EASY))
-    return None if found is None else json.loads(str(found.rows[0]["scenario"]))
-
-
-def table_of(figures: Figures, workload: str) -> CoRunTable | None:
-    """Return the table of co-runs of a workload's runs; None if there is no run, or the file is gone."""
-    file = file_of(figures, workload)
-    return None if file is None else read_table(file)
-
-
-def file_of(figures: Figures, workload: str) -> Path | None:
-    """Return the file of that table."""
-    found = scenario(figures, workload)
-    file = None if found is None else Path(found["truth"]["pairs"])
-    return file if file is not None and file.is_file() else None
+    return next((row[column] for row in found.rows if column in row), None) if found is not None else None
 
 
 def _change(key: str, where: Where) -> pages.Shown:
@@ -167,19 +183,18 @@ def bounds() -> pages.Section:
 
 def not_reached(figures: Figures) -> list[str]:
     """Return why what is wanted or published is not reached where that is so."""
-    workload = ex.MARCONI[-1]
-    table = table_of(figures, workload)
-    if table is None:
+    best = told(figures, ex.MARCONI[-1], "best_of_table")
+    if best is None:
         return []
-    one, other, speedup = best_pair(table, table.applications)
+    one, other, speedup = best
     compact, spread = -(-PROCESSES // CORES), -(-PROCESSES // (CORES // 2))
     at_once = NODES // compact
-    best = spread / 2 / speedup / (NODES / at_once) - 1
+    made = spread / 2 / speedup / (NODES / at_once) - 1
     names = one if one == other else f"{one} with {other}"
     return [
         f"- *Table 2.* EASY runs {at_once} jobs of {compact} nodes at a time, {at_once * compact} of {NODES} nodes; two spread jobs"
         f" take {spread} nodes. Of all mixes of the table's applications the one that gains most is {names}, with a mean speedup of"
-        f" {speedup:.2f}: with it alone on all nodes, and nothing idle at the end, the makespan is {percent(100 * best)} % against that"
+        f" {speedup:.2f}: with it alone on all nodes, and nothing idle at the end, the makespan is {percent(100 * made)} % against that"
         " of EASY with nothing idle at the end. So no choice of applications, order or pairs gives 30 or 35 % on this table, except"
         " through what EASY loses at the end."
         f"{_beyond(figures)}",
@@ -236,23 +251,15 @@ def _beyond(figures: Figures) -> str:
     )
 
 
-def _names(figures: Figures, workload: str) -> Sequence[str]:
-    found = scenario(figures, workload)
-    return () if found is None else found["workload"]["application_names"]
-
-
 def _applications(figures: Figures, workload: str) -> str:
-    table, names = table_of(figures, workload), _names(figures, workload)
-    return ", ".join(names) + ("" if table is None else f" ({mean_speedup(table, names):.4f})")
+    names = told(figures, workload, "applications")
+    return f"{', '.join(names)} ({told(figures, workload, 'mean_speedup'):.4f})" if names else ""
 
 
 def _best(figures: Figures, workload: str) -> str:
     """Return the pair with the highest mean speedup, where all jobs have one size."""
-    table, names = table_of(figures, workload), _names(figures, workload)
-    if table is None or not names:
-        return NOTHING
-    one, other, speedup = best_pair(table, names)
-    return f"{one} and {other}: {speedup:.3f}"
+    best = told(figures, workload, "best_pair")
+    return f"{best[0]} and {best[1]}: {best[2]:.3f}" if best else NOTHING
 
 
 INTRODUCTION: Final = (
@@ -266,11 +273,13 @@ INTRODUCTION: Final = (
 
 def predictions(figures: Figures) -> list[str]:
     """Return what models of hardware predict beside what was measured."""
-    file = file_of(figures, "ARIS 256")
-    parts: dict[str, pages.Section] = {"LOMARC's tables": lambda _: lomarc_table()}
-    if file is not None:
-        parts["NAS pairs that were not measured"] = lambda _: nas_table(file, file_of(figures, "Marconi 1.12"))
-    parts["A node that the program has measured"] = lambda _: node_table()
+    tables = {name: told(figures, work, FROM_HALVES) for name, work in MEASURED.items()}
+    node = told(figures, ex.MIXED, MEASURED_NODE)
+    parts: dict[str, pages.Section] = {
+        "LOMARC's tables": lambda _: lomarc_table(),
+        "NAS pairs that were not measured": lambda _: nas_table({name: each for name, each in tables.items() if each}),
+        "A node that the program has measured": lambda _: node_table(node),
+    }
     return pages.sections(parts, 3)(figures)
 
 

@@ -69,7 +69,7 @@ def later_column(name: str) -> str:
     return f"later: {name}"
 
 
-def derive(figures: Figures) -> None:
+def derive(figures: Figures, _size: Size) -> None:
     """Add to each run the shares of jobs that respond later than under strict gang scheduling with the same seed.
 
     They come from the responses of all jobs, which are too many to be stored with a run.
