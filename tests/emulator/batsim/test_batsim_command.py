@@ -154,35 +154,6 @@ def test_a_hostile_scheduler_neither_hangs_nor_crashes_it(name: str, commands: C
         assert heard[-1].startswith(b"cosched-emulator: ")  # the scheduler is not left waiting
 
 
-def test_a_killed_simulator_leaves_no_half_file_under_a_final_name(commands: Commands, files: Path) -> None:
-    endpoint = f"ipc://{files}/s.sock"
-    command = ("batsim", "--connect", endpoint, *FILES, "--export", "out")
-    asked, killed = threading.Event(), threading.Event()
-
-    def reply(frame: bytes, number: int) -> bytes:
-        if number == 3:  # a job has started
-            asked.set()
-            killed.wait(20)
-        return first_fit(frame, number)
-
-    with scheduler_at(endpoint, reply):
-        process = commands.start("cosched_emulator", *command)
-        assert asked.wait(20)
-        process.kill()
-        process.wait(10)
-        killed.set()
-    left = sorted(path.name for path in files.glob("*out*")) + sorted(path.name for path in files.glob(".*out*"))
-    assert left
-    assert all(name.startswith(".out_") and name.endswith(".partial") for name in left)
-    with scheduler_at(endpoint, first_fit):
-        assert commands.emulator(*command).code == 0
-    assert [path.name for path in sorted(files.glob("out*"))] == [
-        "out_jobs.csv",
-        "out_machine_states.csv",
-        "out_schedule.csv",
-    ]
-
-
 def test_silence_has_deadlines(commands: Commands, files: Path) -> None:
     endpoint = f"ipc://{files}/s.sock"
     ran = commands.emulator("batsim", "--connect", endpoint, *FILES, "--wait", "0.3")

@@ -34,16 +34,6 @@ def test_a_log_becomes_json_and_a_log_again(commands: Commands) -> None:
     assert (folder / "u2.csv").read_text() == (folder / "u.csv").read_text()
 
 
-def test_queue_and_partition_of_a_log_stay(commands: Commands) -> None:
-    rows = ["1 0 -1 10 2 -1 -1 2 60 -1 1 7 -1 -1 3 4 -1 -1", "2 5 -1 10 2 -1 -1 2 60 -1 1 7 -1 -1 0 -1 -1 -1"]
-    (commands.folder / "w.swf").write_text("".join(f"{row}\n" for row in ("; MaxProcs: 4", *rows)))
-    assert commands.emulator("workload", "convert", "w.swf", "--out", "w.json").code == 0
-    jobs = json.loads((commands.folder / "w.json").read_text())["jobs"]
-    assert [(each.get("queue"), each.get("partition")) for each in jobs] == [(3, 4), (0, None)]
-    assert commands.emulator("workload", "convert", "w.json", "--out", "w2.swf").code == 0
-    assert [row.split()[14:16] for row in rows_of(commands.folder / "w2.swf")] == [["3", "4"], ["0", "-1"]]
-
-
 def test_both_files_are_the_same_simulation(commands: Commands) -> None:
     """For native runs and over Batsim's protocol; a job has the hosts that its processes fill."""
     folder = commands.folder
@@ -63,24 +53,6 @@ def test_both_files_are_the_same_simulation(commands: Commands) -> None:
     assert sum(len(row) for row in times[0]) == 3 * 121
     short = [row for row in times[0] if row not in times[1]]
     assert len(short) < 121  # the log's estimates below a minute are raised, those of Batsim are as they are
-
-
-def test_hosts_of_several_cores(commands: Commands) -> None:
-    folder = commands.folder
-    assert commands.emulator(*LUBLIN, "--out", "w.swf").code == 0
-    ran = commands.emulator("workload", "convert", "w.swf", "--cores", "4", "--mix", "high", "--out", "w.json")
-    assert (ran.code, ran.err) == (0, "")
-    content = json.loads((folder / "w.json").read_text())
-    processes = [int(row.split()[4]) for row in rows_of(folder / "w.swf")]
-    assert [each["res"] for each in content["jobs"]] == [-(-count // 4) for count in processes]
-    assert content["nb_res"] == 16
-    whole = next(each for each, count in zip(content["jobs"], processes, strict=True) if count == 4)
-    one = next(each for each, count in zip(content["jobs"], processes, strict=True) if count == 1)
-    assert whole["cosched"]["demand"][0] % 4 == 0
-    assert one["cosched"]["demand"][0] > 0
-    ran = commands.emulator("workload", "convert", "w.json", "--cores", "4", "--out", "w2.swf")
-    assert "120 jobs ask for bandwidth (demand), which no log holds: it is lost" in ran.err
-    assert [int(row.split()[4]) for row in rows_of(folder / "w2.swf")] == [4 * each["res"] for each in content["jobs"]]
 
 
 def test_jobs_of_any_profile_and_name_become_rows(commands: Commands) -> None:

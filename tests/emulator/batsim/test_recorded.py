@@ -14,30 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.plugin.batsim.recordings import Exchange, exchanges, own_sessions, shared_sessions
+from tests.plugin.batsim.recordings import Exchange, exchanges, is_wrong, own_sessions, shared_sessions
 
 from cosched_emulator.batsim.platform import read_platform
 from cosched_emulator.batsim.run import Outputs
 from cosched_emulator.batsim.simulator import Options, Simulator
 from cosched_emulator.batsim.workload import JobNumbers, read_events, read_workloads
-from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.manager import Manager
 from cosched_plugin.protocol.messages import Belief, NodeClass
 
 NEAR_S = 1.0000001e-6
 SHARED = {"own-sharing"}
 CLOSE = {"pybatsim-filler", "pybatsim-filler-kinds"}  # instants that are less than a microsecond apart, and one here
-# What the emulator says of a wrong reply, where Batsim aborts.
-WRONG = {
-    "own-bad-alloc": r"EXECUTE_JOB: events\[0\]\.data\.alloc: expected hosts 0 to 7, got ",
-    "own-bad-job": r"EXECUTE_JOB: events\[0\]\.data\.job_id: there is no job w0!nope yet",
-    "own-bad-json": r"expected a JSON text",
-    "own-bad-type": r"events\[0\]\.type: .*, got \"NO_SUCH_EVENT\"",
-    "own-busy": r"EXECUTE_JOB: events\[0\]\.data\.alloc: host 2 has a job, and hosts are not shared",
-    "own-time-back": r"events\[0\]\.timestamp: expected a time up to that of the message",
-    "own-too-many": r"EXECUTE_JOB: events\[0\]\.data\.alloc: expected 4 hosts, as the job asks for, got",
-    "batsched-easy-machine-unavailable": r"EXECUTE_JOB: events\[0\]\.data\.alloc: host 0 is unavailable",
-}
 SESSIONS = [*shared_sessions(), *own_sessions()]
 
 
@@ -78,11 +66,7 @@ def said(simulator: Simulator, recorded: tuple[Exchange, ...]) -> Iterator[tuple
         frame = simulator.next_message()
         assert frame is not None
         yield json.loads(frame), json.loads(exchange.said)
-        if exchange.reply is None:
-            simulator.take(b"{no json")
-            simulator.next_message()
-        else:
-            simulator.take(json.dumps(exchange.reply).encode())
+        simulator.take(json.dumps(exchange.reply).encode())
     assert simulator.next_message() is None
 
 
@@ -125,7 +109,7 @@ def without_start(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(map(without_settings, by_instant(events)))
 
 
-@pytest.mark.parametrize("session", [path for path in SESSIONS if path.name not in WRONG], ids=lambda path: path.name)
+@pytest.mark.parametrize("session", [path for path in SESSIONS if not is_wrong(path)], ids=lambda path: path.name)
 def test_a_recorded_session_is_reproduced(session: Path, tmp_path: Path) -> None:
     if session.name in SHARED:
         pytest.skip(
@@ -176,18 +160,3 @@ def last_states(folder: Path) -> list[list[float]]:
     rows = [list(row.values()) for row in rows_of(folder / "out_machine_states.csv")]
     last = {round(float(time), 6): list(map(float, counts)) for time, *counts in rows}
     return [[time, *counts] for time, counts in last.items()]
-
-
-@pytest.mark.skipif(not shared_sessions(), reason="the conversations recorded with Batsim are not beside the project")
-@pytest.mark.parametrize("name", WRONG)
-def test_a_recorded_wrong_reply_is_told_with_event_and_field(name: str) -> None:
-    """Where Batsim has aborted."""
-    (session,) = (path for path in shared_sessions() if path.name == name)
-    with Outputs(None, force=False) as outputs:
-        simulator = simulator_of(session, outputs)
-        messages = said(simulator, exchanges(session))
-        for _ in exchanges(session):
-            ours, theirs = next(messages)
-            assert alike(without_start(ours["events"]), without_start(theirs["events"]))
-        with pytest.raises(LinkError, match=f"^the scheduler's reply {len(exchanges(session))}, .*{WRONG[name]}"):
-            next(messages)

@@ -96,35 +96,6 @@ def test_decisions_for_later_are_carried_out_then(tmp_path: Path) -> None:
     assert message["now"] == 30
 
 
-def test_a_reply_of_the_past_is_of_now_and_other_keys_mean_nothing(tmp_path: Path) -> None:
-    talk = Talk(tmp_path, [job("a", at=5)])
-    talk.hear()
-    talk.say()
-    talk.hear()
-    start = {"job_id": "w0!a", "alloc": "0"}
-    event = {"timestamp": 1, "type": "EXECUTE_JOB", "data": start, "why": "fits"}
-    talk.simulator.take(json.dumps({"now": 2, "events": [event], "load": [1, 2]}).encode())
-    talk.run(at_once)
-    assert ends_of(talk) == {"w0!a": (15, "COMPLETED_SUCCESSFULLY", 0)}
-
-
-def test_a_later_decision_with_an_earlier_time_is_late(tmp_path: Path) -> None:
-    talk = Talk(tmp_path, [job("a"), job("b")])
-    talk.hear()
-    talk.say()
-    talk.hear()
-    listed = [
-        {"timestamp": at, "type": "EXECUTE_JOB", "data": {"job_id": name, "alloc": host}}
-        for at, name, host in ((5, "w0!a", "0"), (1, "w0!b", "1"))
-    ]
-
-    talk.simulator.take(json.dumps({"now": 5, "events": listed}).encode())
-    while (message := talk.hear()) is not None and not talk.told("JOB_COMPLETED"):
-        talk.say()
-    assert message is not None
-    assert {at for at, _ in talk.told("JOB_COMPLETED")} == {15}
-
-
 def test_kills_come_with_progress(tmp_path: Path) -> None:
     jobs = [job("a"), job("b", "flops"), job("c", "two"), job("d", "d5")]
     talk = Talk(tmp_path, jobs)
@@ -159,21 +130,6 @@ def test_kills_come_with_progress(tmp_path: Path) -> None:
         },
     }
     assert [event["type"] for event in talk.said[-4:]] == ["JOB_COMPLETED"] * 3 + ["JOB_KILLED"]
-
-
-def test_a_kill_at_the_end_has_no_progress(tmp_path: Path) -> None:
-    """The job has ended by itself, and the scheduler could not know."""
-    talk = Talk(tmp_path, [job("a", "d5")])
-    talk.hear()
-    talk.say()
-    talk.hear()
-    listed = [(execute("w0!a", "0"), 0.0), (kill("w0!a"), 5.0)]
-
-    events = [{"timestamp": at, "type": kind, "data": data} for (kind, data), at in listed]
-    talk.simulator.take(json.dumps({"now": 5, "events": events}).encode())
-    talk.hear()
-    assert ends_of(talk) == {"w0!a": (5, "COMPLETED_SUCCESSFULLY", 0)}
-    assert talk.told("JOB_KILLED") == [(5, {"job_ids": ["w0!a"], "job_progress": {}})]
 
 
 def test_two_calls_for_one_instant_are_two_events(tmp_path: Path) -> None:
@@ -427,20 +383,6 @@ def test_wrong_registrations(tmp_path: Path) -> None:
         talk.say(*events)
         with pytest.raises(LinkError, match=told):
             talk.hear()
-
-
-def test_a_kill_after_the_completion_was_told_is_wrong(tmp_path: Path) -> None:
-    talk = Talk(tmp_path, [job("a", "d5"), job("b", at=50)])
-    with pytest.raises(LinkError, match="job w0!a does not run: it is told, and was told to be"):
-        talk.run(
-            lambda event: (
-                [*at_once(event)]
-                if event["data"].get("job_id") == "w0!a" and event["type"] == "JOB_SUBMITTED"
-                else [kill("w0!a")]
-                if event["type"] == "JOB_SUBMITTED"
-                else []
-            )
-        )
 
 
 def test_nothing_is_said_to_the_end(tmp_path: Path) -> None:

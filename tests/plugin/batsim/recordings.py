@@ -44,6 +44,12 @@ def shared_sessions() -> list[Path]:
     return sorted(path for path in SHARED.iterdir()) if SHARED.is_dir() else []
 
 
+def is_wrong(session: Path) -> bool:
+    """Return whether Batsim has aborted at the last reply of a session."""
+    wrong = ("own-bad-", "own-busy", "own-time-back", "own-too-many", "batsched-easy-machine-unavailable")
+    return session.name.startswith(wrong)
+
+
 def own_sessions() -> list[Path]:
     """Return the sessions that the project keeps."""
     return sorted(path for path in OWN.iterdir() if path.is_dir()) if OWN.is_dir() else []

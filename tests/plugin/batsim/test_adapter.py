@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
-from tests.plugin.batsim.simulator import MACHINES, Batsim, BatsimJob, begins
 
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.messages import read_hosts, write_hosts
@@ -24,59 +22,44 @@ NO_FILE = SiteFile()
 HOSTS = [f"n{number}" for number in range(12)]  # not padded: n10 is number 2
 
 
-def decisions_of(policy: str, site: SiteFile = NO_FILE, decision_us: int = 0) -> Decisions:
+def decisions_of(policy: str, site: SiteFile = NO_FILE) -> Decisions:
     choice = choose(policy)
-    return Decisions(choice.scheduler, features_of(choice.make()), site, decision_us, Log(quiet=True))
+    return Decisions(choice.scheduler, features_of(choice.make()), site, 0, Log(quiet=True))
 
 
-def drawn_jobs(count: int, seed: int = 1, **fields: Any) -> list[BatsimJob]:
-    random = Random(seed)
-    now = 0.0
-    jobs = []
-    for number in range(count):
-        now = round(now + random.expovariate(1 / 30), 3)
-        delay = round(random.uniform(2, 600), 1)
-        walltime = round(delay * random.uniform(0.6, 3), 1)
-        jobs.append(BatsimJob(f"w0!{number}", now, random.choice([1, 1, 2, 2, 4, 8]), delay, walltime, fields))
-    return jobs
+def begins(hosts: Sequence[str], *, sharing: bool = False, dynamic: bool = False, **more: Any) -> dict[str, Any]:
+    """Return the data of SIMULATION_BEGINS; host numbers follow the plain order of names, as Batsim's do."""
+    resources = [
+        {"id": number, "name": name, "state": "idle", "properties": {"role": ""}, "zone_properties": {}}
+        for number, name in enumerate(sorted(hosts))
+    ]
+    data: dict[str, Any] = {
+        "nb_resources": len(hosts), "nb_compute_resources": len(hosts), "nb_storage_resources": 0,
+        "allow_compute_sharing": sharing, "allow_storage_sharing": True,
+        "config": {"dynamic-jobs-enabled": dynamic, "profiles-forwarded-on-submission": False, "sched-config": ""},
+        "compute_resources": resources, "storage_resources": [], "workloads": {"w0": "/w.json"}, "profiles": {"w0": {}},
+    }  # fmt: skip
+    return data | more
 
 
-def simulated(policy: str, jobs: Sequence[BatsimJob], site: SiteFile = NO_FILE, **settings: Any) -> Batsim:
-    decisions = decisions_of(policy, site)
-    batsim = Batsim(jobs, begins(HOSTS, **settings), decisions.answer)
-    batsim.run()
-    assert decisions.ended
-    return batsim
+@pytest.mark.parametrize(
+    ("policy", "site", "sharing", "lacks"),
+    [
+        ("lomarc-r", NO_FILE, False, "--enable-compute-sharing"),
+        ("glts", NO_FILE, True, "disk"),  # it preempts jobs
+        ("gang", NO_FILE, False, "slots"),
+        ("lomarc-r", SiteFile(jobs=1), True, r"hosts\.jobs = 2"),
+        ("easy", SiteFile(jobs=2), False, "the site file allows it"),
+    ],
+)
+def test_what_hosts_do_not_give_a_policy_is_told_as_a_simulation_begins(
+    policy: str, site: SiteFile, sharing: bool, lacks: str
+) -> None:
+    with pytest.raises(MachineError, match=lacks):
+        decisions_of(policy, site).answer(message(0, ("SIMULATION_BEGINS", begins(HOSTS, sharing=sharing))))
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative", "rua", "co-execution-easy", "coscheduling"])
-def test_policies_without_pairs_schedule_all_jobs(policy: str) -> None:
-    batsim = simulated(policy, drawn_jobs(200))
-    assert len(batsim.ends) == 200
-    assert batsim.most == 1
-
-
-def test_policies_that_pair_share_hosts_or_decline(tmp_path: Path) -> None:
-    file = tmp_path / "site.toml"
-    file.write_text(
-        '[belief]\ncontention = "lomarc"\n[jobs]\nusage = ["cpu", 700000, 300000, 0, 100000]\n'
-        '[profiles.p]\nmemory_mb = 0\n'
-    )  # fmt: skip
-    batsim = simulated("lomarc-r", drawn_jobs(200), read_site_file(str(file)), sharing=True)
-    assert (len(batsim.ends), batsim.most) == (200, 2)
-    with pytest.raises(MachineError, match="--enable-compute-sharing"):
-        simulated("lomarc-r", drawn_jobs(1))
-    with pytest.raises(MachineError, match="disk"):  # it preempts jobs
-        simulated("glts", drawn_jobs(1), sharing=True)
-    with pytest.raises(MachineError, match="slots"):
-        simulated("gang", drawn_jobs(1))
-    with pytest.raises(MachineError, match=r"hosts\.jobs = 2"):
-        simulated("lomarc-r", drawn_jobs(1), SiteFile(jobs=1), sharing=True)
-    with pytest.raises(MachineError, match="the site file allows it"):
-        simulated("easy", drawn_jobs(1), SiteFile(jobs=2))
-
-
-def test_what_jobs_ask_of_hosts_comes_from_job_profile_or_file() -> None:
+def test_what_jobs_ask_of_hosts_comes_from_job_profile_or_file(tmp_path: Path) -> None:
     seen: list[m.Event] = []
 
     class Listening:
@@ -89,7 +72,9 @@ def test_what_jobs_ask_of_hosts_comes_from_job_profile_or_file() -> None:
             seen.extend(events)
             return []
 
-    site = SiteFile(1, {"memory_mb": 4096}, of_jobs={"priority": 7}, of_profiles={"q": {"demand": [1, 2, 3]}})
+    file = tmp_path / "site.toml"
+    file.write_text("[hosts]\njobs = 1\nmemory_mb = 4096\n[jobs]\npriority = 7\n[profiles.q]\ndemand = [1, 2, 3]\n")
+    site = read_site_file(str(file))
     data = begins(HOSTS[:10], profiles={"w0": {"p": {"type": "delay", "delay": 9, "cosched": {"memory_mb": 5}}}})
     data["compute_resources"][9]["properties"]["memory_mb"] = "64"
     decisions = Decisions(Listening, frozenset(), site, 0, Log(quiet=True))
@@ -164,18 +149,6 @@ def test_hosts_have_batsims_numbers_and_the_order_of_their_names(scripted: Scrip
     assert [event["timestamp"] for event in reply["events"]] == [1.5, 1.5]
 
 
-def test_what_the_protocol_does_not_know_means_nothing(scripted: Scripted) -> None:
-    """Other keys, nested ids, and the question for a waiting time, which nothing in Batsim asks."""
-    decisions = begun(scripted)
-    kind, data = submitted("w0!1", gpus={"id": "w0!1"})
-    query = {"requests": {"estimate_waiting_time": {"job_id": "w0!1", "job": {}}}}
-    told = json.loads(message(3, (kind, data | {"more": 1}), ("QUERY", query)))
-    told["events"][0]["origin"] = told["from"] = "batsim"
-    answer = json.loads(decisions.answer(json.dumps(told).encode()))
-    assert answer == {"now": 3, "events": []}
-    assert [type(event) for _, event in scripted.seen] == [m.JobSubmitted]
-
-
 def test_jobs_of_one_instant_come_by_number_and_ends_come_first(scripted: Scripted) -> None:
     decisions = begun(scripted)
     scripted.next = [[start(2, 0)]]
@@ -208,21 +181,15 @@ def test_wakes_are_calls_that_lie_ahead(scripted: Scripted) -> None:
     assert scripted.seen[1:] == [(1_001_000, m.Woken(1_000_001)), (9_000_030, m.Woken(9_000_000))]
 
 
-def test_machines_that_go_take_no_jobs_until_they_return(scripted: Scripted) -> None:
+def test_machines_that_go_and_return_are_told_once(scripted: Scripted) -> None:
     decisions = begun(scripted)
     gone = ("NOTIFY", {"type": "event_machine_unavailable", "resources": "0-1 2"})
     decisions.answer(message(1, gone))
     decisions.answer(message(2, gone))  # nothing new
     decisions.answer(message(3, ("NOTIFY", {"type": "power_cap", "watts": 500})))
     assert scripted.seen == [(1_000_000, m.NodeFailed(node)) for node in (0, 1, 10)]
-    jobs = [BatsimJob(f"w0!{number}", 10.0 * number, 6, 300, 400) for number in range(20)]
-    easy = decisions_of("easy")
-    batsim = Batsim(jobs, begins(HOSTS), easy.answer)
-    batsim.at(25.0, MACHINES, (True, "0-7"))
-    batsim.at(900.0, MACHINES, (False, "0-7"))
-    batsim.run()
-    assert len(batsim.ends) == 20
-    assert not [at for at, _ in batsim.starts.values() if 25 <= at < 900]  # 4 hosts were left
+    decisions.answer(message(4, ("NOTIFY", {"type": "event_machine_available", "resources": "1-3"})))
+    assert scripted.seen[3:] == [(4_000_000, m.NodeReturned(node)) for node in (1, 10)]  # host 3 was there
 
 
 def test_decision_time_moves_all_decisions(scripted: Scripted) -> None:
@@ -248,13 +215,6 @@ def test_kills_and_what_batsim_cannot_do(scripted: Scripted) -> None:
     scripted.next = [[m.SuspendJob(2)] for _ in range(200)]
     with pytest.raises(RemoteProtocolError, match="repeats"):
         decisions.answer(message(3, submitted("w0!3")))
-
-
-def test_the_end_is_answered_with_nothing() -> None:
-    decisions = decisions_of("easy")
-    decisions.answer(message(0, ("SIMULATION_BEGINS", begins(HOSTS))))
-    assert json.loads(decisions.answer(message(7, ("SIMULATION_ENDS", {})))) == {"now": 7, "events": []}
-    assert decisions.ended
 
 
 BEGINS = ("SIMULATION_BEGINS", begins(HOSTS))

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import zmq
 from tests.commands import Commands, assert_one_line
-from tests.plugin.batsim.simulator import Batsim, begins
-from tests.plugin.batsim.test_adapter import HOSTS, drawn_jobs, message, simulated, submitted
+from tests.plugin.batsim.test_adapter import HOSTS, begins, completed, message, submitted
 from tests.processes import Forked, ended
 
 SOON_MS = 10_000
@@ -47,25 +46,6 @@ def endpoint(tmp_path: Path) -> str:
 
 def start(commands: Commands, endpoint: str, *arguments: str) -> Forked:
     return commands.start("cosched_plugin", "batsim", "--bind", endpoint, "--quiet", *arguments)
-
-
-def test_a_simulation_is_served_as_without_a_socket(commands: Commands, endpoint: str) -> None:
-    jobs = drawn_jobs(150)
-    process = start(commands, endpoint, "--policy", "easy")
-    with batsim_at(endpoint) as socket:
-        batsim = Batsim(jobs, begins(HOSTS), lambda frame: asked(socket, frame))
-        batsim.run()
-    assert ended(process) == (0, "", "")
-    assert batsim.starts == simulated("easy", jobs).starts
-
-
-def test_a_batsim_that_aborts_is_reported_and_not_waited_for(commands: Commands, endpoint: str) -> None:
-    process = start(commands, endpoint)
-    with batsim_at(endpoint) as socket:
-        asked(socket, message(0, ("SIMULATION_BEGINS", begins(HOSTS))))
-        socket.send(message(1, submitted("w0!1")))
-    told = assert_one_line(ended(process), 3, NAME)
-    assert told.startswith("Batsim is gone before SIMULATION_ENDS")
 
 
 @pytest.mark.parametrize(
@@ -112,16 +92,12 @@ def test_strangers_are_sent_away(commands: Commands, endpoint: str) -> None:
         early.rcvtimeo = 500
         with pytest.raises(zmq.Again):
             early.recv()
-    jobs = drawn_jobs(20)
     with batsim_at(endpoint) as socket, batsim_at(endpoint) as other:
-
-        def reply(frame: bytes) -> bytes:
-            answer = asked(socket, frame)
-            if b"SIMULATION_ENDS" not in frame:
-                assert b"another simulation" in asked(other, frame)
-            return answer
-
-        Batsim(jobs, begins(HOSTS), reply).run()
+        for frame in (message(0, ("SIMULATION_BEGINS", begins(HOSTS))), message(1, submitted("w0!1"))):
+            assert b'"now":' in asked(socket, frame)
+            assert b"another simulation" in asked(other, frame)
+        asked(socket, message(9, completed("w0!1")))
+        asked(socket, message(9, ("SIMULATION_ENDS", {})))
     code, out, err = ended(process)
     assert (code, out) == (0, "")
     assert "what came is no simulation that begins" in err
