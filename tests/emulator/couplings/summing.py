@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.processes import Forked, ended
 from tests.runs import runs_on
 
 from cosched_emulator.couplings.link import Link
-from cosched_emulator.couplings.spawned_plugin import ENDPOINT
+from cosched_emulator.couplings.scheduler_port import SchedulerPort
+from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.server import serve
@@ -109,6 +112,26 @@ def expected(steps: int) -> list[tuple[m.Action, ...]]:
         (m.StartJob(seq, runs_on((0, 1, 1, 1)), total, None), m.SetNote(None, "sum_us", total))
         for seq, total in enumerate(sums, 1)
     ]
+
+
+@contextmanager
+def linked(
+    endpoint: str, deadline_s: float = 10, wait_s: float = 10, **settings: Any
+) -> Iterator[tuple[ZmqLink, Manager]]:
+    """Yield a link at an endpoint, and a manager for it; close the link in the end."""
+    link = ZmqLink(SchedulerPort(endpoint, **settings), deadline_s=deadline_s, wait_s=wait_s)
+    try:
+        yield link, Manager(link)
+    finally:
+        link.close()
+
+
+@contextmanager
+def to_child(plugin: SpawnedPlugin, deadline_s: float = 10, wait_s: float = 10) -> Iterator[tuple[ZmqLink, Manager]]:
+    """Yield a link to a scheduler of its own process, and a manager for it."""
+    child: dict[str, Any] = {"child": lambda: plugin.process, "diagnose": plugin.stderr_tail}
+    with linked(plugin.endpoint, deadline_s, wait_s, **child) as both:
+        yield both
 
 
 def tend(link: ZmqLink, seconds: float) -> None:

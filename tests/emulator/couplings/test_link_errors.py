@@ -7,62 +7,60 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import zmq
-from tests.emulator.couplings.summing import Manager, expected, serve_here, spawn_argv, tend
+from tests.emulator.couplings.summing import expected, linked, serve_here, spawn_argv, tend, to_child
 from tests.processes import Forked
 
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import SpawnedPlugin, remove_stale
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import ConfigurationError, LinkError
-from cosched_plugin.common.errors import PolicyError, ProtocolError, UsageError
+from cosched_plugin.common.errors import ProtocolError, UsageError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import why_not
 from cosched_plugin.protocol.limits import MAGIC
 
+
+@contextmanager
+def dealer(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
+    """Yield a socket at an endpoint, as a scheduler has it."""
+    with zmq.Context() as context, context.socket(zmq.DEALER) as peer:
+        peer.linger = 0
+        peer.rcvtimeo = 5000
+        peer.connect(endpoint)
+        yield peer
+
+
 # ---------------------------------------------------------------- errors on either side
 
 
 def test_an_impossible_decision_ends_both_processes_with_its_reason(script: Path) -> None:
-    with SpawnedPlugin(spawn_argv(script, "policy")) as plugin:
-        link = ZmqLink(
-            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
-            deadline_s=10,
-            wait_s=10,
-        )
-        manager = Manager(link)
+    with SpawnedPlugin(spawn_argv(script, "policy")) as plugin, to_child(plugin) as (link, manager):
         link.open(manager.inventory)
         with pytest.raises(LinkError, match="the scheduler reports policy: impossible decision 'start job 1'"):
             manager.step()
         assert plugin.process.wait(5) == 4
-        link.close()
-    with pytest.raises(PolicyError):
-        raise PolicyError(1, "x")
 
 
 def test_a_defect_of_the_scheduler_is_reported(script: Path) -> None:
-    with SpawnedPlugin(spawn_argv(script, "unable")) as plugin:
-        link = ZmqLink(SchedulerPort(plugin.endpoint, child=lambda: plugin.process), deadline_s=10, wait_s=10)
-        with pytest.raises(LinkError, match="reports internal: ValueError: cannot do with this machine"):
-            link.open(Manager(link).inventory)
-        link.close()
+    with (
+        SpawnedPlugin(spawn_argv(script, "unable")) as plugin,
+        to_child(plugin) as (link, manager),
+        pytest.raises(LinkError, match="reports internal: ValueError: cannot do with this machine"),
+    ):
+        link.open(manager.inventory)
 
 
 def test_strangers_and_invalid_messages_do_not_disturb_a_run(endpoint: str, launch: Callable[..., Forked]) -> None:
-    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
-    context = zmq.Context()
-    stranger = context.socket(zmq.DEALER)
-    try:
-        manager = Manager(link)
+    with linked(endpoint) as (link, manager), dealer(endpoint) as stranger:
         launch(endpoint)
         link.open(manager.inventory)
-        stranger.connect(endpoint)
-        stranger.rcvtimeo = 5000
         for frames, code in (
             ([b"rubbish"], "frame"),
             ([MAGIC, b"\xc1"], "malformed"),
@@ -76,21 +74,11 @@ def test_strangers_and_invalid_messages_do_not_disturb_a_run(endpoint: str, laun
             answer = decode(stranger.recv_multipart())
             assert isinstance(answer, m.ErrorReport)
             assert answer.code == code
-    finally:
-        stranger.close(0)
-        context.term()
-        link.close()
     assert manager.replies == expected(5)
 
 
 def test_a_scheduler_that_breaks_the_protocol_ends_the_run(endpoint: str) -> None:
-    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
-    context = zmq.Context()
-    peer = context.socket(zmq.DEALER)
-    peer.rcvtimeo = 5000
-    peer.connect(endpoint)
-    try:
-        manager = Manager(link)
+    with linked(endpoint) as (link, manager), dealer(endpoint) as peer:
         peer.send_multipart(encode(m.Hello((7,), (), "newer", "")))
         peer.send_multipart(encode(m.Hello((1,), (), "liar", "")))
         peer.send_multipart(encode(m.Ready(0)))
@@ -102,10 +90,6 @@ def test_a_scheduler_that_breaks_the_protocol_ends_the_run(endpoint: str) -> Non
         assert [type(each).__name__ for each in kinds] == ["ErrorReport", "Welcome", "Events", "ErrorReport"]
         codes = [each.code for each in kinds if isinstance(each, m.ErrorReport)]
         assert codes == ["version", "clock"]
-    finally:
-        peer.close(0)
-        context.term()
-        link.close()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import pytest
 import zmq
-from tests.emulator.couplings.summing import Manager, Summing, expected, serve_here, spawn_argv, tend, words_of
+from tests.emulator.couplings.summing import (
+    Manager,
+    Summing,
+    expected,
+    linked,
+    serve_here,
+    spawn_argv,
+    tend,
+    to_child,
+    words_of,
+)
 from tests.processes import Forked, wait_until
 
 from cosched_emulator.couplings.link import DirectLink, Link, LoopbackLink
@@ -42,19 +52,12 @@ def test_links_within_one_process_answer_alike(link: Link) -> None:
 
 
 def test_a_process_gives_the_same_answers_and_leaves_nothing_behind(script: Path) -> None:
-    with SpawnedPlugin(spawn_argv(script)) as plugin:
+    with SpawnedPlugin(spawn_argv(script)) as plugin, to_child(plugin) as (link, manager):
         assert plugin.directory.stat().st_mode & 0o777 == 0o700
-        link = ZmqLink(
-            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
-            deadline_s=10,
-            wait_s=10,
-        )
-        manager = Manager(link)
         link.open(manager.inventory)
         assert link.policy == "summing"
         for _ in range(200):
             manager.step()
-        link.close()
         link.close()
         assert plugin.process.wait(5) == 0
         assert "the manager said bye" in plugin.stderr_tail()
@@ -64,15 +67,13 @@ def test_a_process_gives_the_same_answers_and_leaves_nothing_behind(script: Path
 
 
 def test_tcp_on_loopback_works_too() -> None:
-    link = ZmqLink(SchedulerPort("tcp://127.0.0.1:*"), deadline_s=10, wait_s=10)
     codes: list[int] = []
-    thread = threading.Thread(target=lambda: codes.append(serve_here(link.port.endpoint)))
-    thread.start()
-    manager = Manager(link)
-    link.open(manager.inventory)
-    for _ in range(5):
-        manager.step()
-    link.close()
+    with linked("tcp://127.0.0.1:*") as (link, manager):
+        thread = threading.Thread(target=lambda: codes.append(serve_here(link.port.endpoint)))
+        thread.start()
+        link.open(manager.inventory)
+        for _ in range(5):
+            manager.step()
     thread.join(10)
     assert codes == [0]
     assert manager.replies == expected(5)
@@ -128,9 +129,7 @@ def test_hellos_that_come_while_a_welcome_is_made_cost_one_more(endpoint: str) -
 
 
 def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(endpoint: str, launch: Callable[..., Forked]) -> None:
-    link = ZmqLink(SchedulerPort(endpoint, resend_s=0.3), deadline_s=20, wait_s=10)
-    try:
-        manager = Manager(link)
+    with linked(endpoint, 20, resend_s=0.3) as (link, manager):
         child = launch(endpoint, "heavy")
         link.open(manager.inventory)
         manager.step()
@@ -145,15 +144,11 @@ def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(endpoint: str, 
         manager.step("heavy")
         thread.join(10)
         manager.step()
-    finally:
-        link.close()
     assert manager.replies == expected(3)
 
 
 def test_a_second_scheduler_is_refused_while_the_first_lives(endpoint: str, launch: Callable[..., Forked]) -> None:
-    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
-    try:
-        manager = Manager(link)
+    with linked(endpoint) as (link, manager):
         launch(endpoint)
         link.open(manager.inventory)
         second = launch(endpoint, wait_s=0.7)
@@ -164,8 +159,6 @@ def test_a_second_scheduler_is_refused_while_the_first_lives(endpoint: str, laun
         assert code == 3
         assert re.search(r"error: no manager welcomed us .* within 0.7 s: the manager reports busy: .*", said)
         manager.step()
-    finally:
-        link.close()
     assert manager.replies == expected(manager.seq)
 
 
@@ -173,11 +166,12 @@ def test_a_second_scheduler_is_refused_while_the_first_lives(endpoint: str, laun
 
 
 def test_without_a_scheduler_opening_ends_in_time(endpoint: str) -> None:
-    link = ZmqLink(SchedulerPort(endpoint), deadline_s=1, wait_s=0.3)
     started = time.monotonic()
-    with pytest.raises(LinkError, match=r"no scheduler was ready within 0\.3 s") as caught:
-        link.open(Manager(link).inventory)
-    link.close()
+    with (
+        linked(endpoint, 1, 0.3) as (link, manager),
+        pytest.raises(LinkError, match=r"no scheduler was ready within 0\.3 s") as caught,
+    ):
+        link.open(manager.inventory)
     assert time.monotonic() - started < 1.5
     assert caught.value.place == endpoint
     assert caught.value.exit_code == 3
@@ -204,32 +198,19 @@ def test_a_late_manager_finds_only_one_hello(endpoint: str, launch: Callable[...
 
 
 def test_a_scheduler_that_never_answers_is_given_up_in_time(script: Path) -> None:
-    with SpawnedPlugin(spawn_argv(script, "heavy")) as plugin:
-        link = ZmqLink(
-            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
-            deadline_s=0.6,
-            wait_s=10,
-        )
-        manager = Manager(link)
+    with SpawnedPlugin(spawn_argv(script, "heavy")) as plugin, to_child(plugin, 0.6) as (link, manager):
         link.open(manager.inventory)
         manager.step()
         started = time.monotonic()
         with pytest.raises(LinkError, match=r"no answer to batch 2 within 0\.6 s(.|\n)*hanging"):
             manager.step("heavy")
         assert time.monotonic() - started < 2
-        link.close()
     assert plugin.process.returncode == -signal.SIGKILL  # SIGTERM takes effect only between two batches
     assert not plugin.directory.exists()
 
 
 def test_a_dead_child_is_noticed_at_once(script: Path) -> None:
-    with SpawnedPlugin(spawn_argv(script)) as plugin:
-        link = ZmqLink(
-            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
-            deadline_s=30,
-            wait_s=30,
-        )
-        manager = Manager(link)
+    with SpawnedPlugin(spawn_argv(script)) as plugin, to_child(plugin, 30, 30) as (link, manager):
         link.open(manager.inventory)
         plugin.process.kill()
         plugin.process.wait(5)
@@ -237,19 +218,15 @@ def test_a_dead_child_is_noticed_at_once(script: Path) -> None:
         with pytest.raises(LinkError, match=r"process was killed by signal 9(.|\n)*welcomed by the manager"):
             manager.step()
         assert time.monotonic() - started < 1
-        link.close()
 
 
 def test_a_child_that_cannot_start_is_reported_with_its_output(tmp_path: Path) -> None:
-    with SpawnedPlugin([sys.executable, "-c", "import sys; sys.exit('no such policy')"]) as plugin:
-        link = ZmqLink(
-            SchedulerPort(plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail),
-            deadline_s=30,
-            wait_s=30,
-        )
-        with pytest.raises(LinkError, match="ended with exit code 1\nno such policy"):
-            link.open(Manager(link).inventory)
-        link.close()
+    with (
+        SpawnedPlugin([sys.executable, "-c", "import sys; sys.exit('no such policy')"]) as plugin,
+        to_child(plugin, 30, 30) as (link, manager),
+        pytest.raises(LinkError, match="ended with exit code 1\nno such policy"),
+    ):
+        link.open(manager.inventory)
     with pytest.raises(LinkError, match="cannot start"):
         SpawnedPlugin([str(tmp_path / "nothing")])
 
@@ -257,41 +234,34 @@ def test_a_child_that_cannot_start_is_reported_with_its_output(tmp_path: Path) -
 def test_a_wait_can_be_interrupted(endpoint: str) -> None:
     if threading.current_thread() is not threading.main_thread():
         pytest.skip("signals reach only the main thread")
-    link = ZmqLink(SchedulerPort(endpoint), deadline_s=30, wait_s=30)
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     started = time.monotonic()
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        link.open(Manager(link).inventory)
+    with linked(endpoint, 30, 30) as (link, manager), pytest.raises(KeyboardInterrupt):
+        link.open(manager.inventory)
     assert time.monotonic() - started < 1
-    link.close()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_scheduler_says_bye_when_told_to_stop(
     number: signal.Signals, code: int, endpoint: str, launch: Callable[..., Forked]
 ) -> None:
-    link = ZmqLink(SchedulerPort(endpoint), deadline_s=0.6, wait_s=10)
-    manager = Manager(link)
-    child = launch(endpoint)
-    link.open(manager.inventory)
-    manager.step()
-    child.send_signal(number)
-    assert words_of(child)[0] == code
-    with pytest.raises(LinkError, match=f"within 0.6 s\nthe scheduler left: {number.name}"):
+    with linked(endpoint, 0.6) as (link, manager):
+        child = launch(endpoint)
+        link.open(manager.inventory)
         manager.step()
-    link.close()
+        child.send_signal(number)
+        assert words_of(child)[0] == code
+        with pytest.raises(LinkError, match=f"within 0.6 s\nthe scheduler left: {number.name}"):
+            manager.step()
 
 
 def test_a_silent_manager_gets_pings_and_is_given_up(endpoint: str, launch: Callable[..., Forked]) -> None:
-    link = ZmqLink(SchedulerPort(endpoint), deadline_s=10, wait_s=10)
-    try:
+    with linked(endpoint) as (link, manager):
         child = launch(endpoint, silence_s=0.4)
-        link.open(Manager(link).inventory)
+        link.open(manager.inventory)
         tend(link, 2.0)  # answers pings
         assert child.poll() is None
         code, said = words_of(child)  # no answer from now on
         assert code == 3
         assert re.search(r"error: the manager at .* has been silent for \d\.\d s\n$", said)
-    finally:
-        link.close()
