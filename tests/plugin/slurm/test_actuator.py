@@ -374,6 +374,18 @@ def test_a_job_that_runs_elsewhere_than_decided_is_told_of(tmp_path: Path) -> No
     assert event.runs == (m.Run(2, 1, ALL, 4),)
 
 
+def test_a_job_that_completes_although_it_was_not_placed_is_held_and_keeps_its_node(tmp_path: Path) -> None:
+    slurm = Slurm({"job_id": 1})
+    told = Told()
+    one = enforcer_of(slurm, told, tmp_path)
+    slurm.jobs[1] |= {"job_state": "COMPLETING", "nodes": "n0"}
+    go_on(one, slurm, 0.1)
+    assert {*told.events[-1]} == {m.NodeFailed(0), m.JobHeld(1)}
+    slurm.jobs[1] |= {"job_state": "PENDING", "state_reason": "JobHeldUser", "nodes": ""}
+    go_on(one, slurm, 9.0)
+    assert {*told.events[-1]} == {m.NodeReturned(0), m.JobReleased(1)}
+
+
 def test_one_process_enforces(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     with only_process(state), pytest.raises(UsageError, match="another process"), only_process(state):

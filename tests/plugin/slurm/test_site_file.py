@@ -8,8 +8,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from tests.plugin.slurm.bed import needs_recordings
-from tests.plugin.slurm.test_recorded import answers
 from tests.processes import ROOT
 
 from cosched_emulator import simulate
@@ -154,44 +152,6 @@ def test_lists_of_nodes_have_a_bound_and_a_form(text: str) -> None:
 def test_tasks_of_arrays_have_a_bound(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         tasks_in(text)
-
-
-@needs_recordings
-def test_a_newer_shape_says_the_same() -> None:
-    """After the schema of v0.0.40: numbers are maps, states and nodes are lists. No such Slurm has been met."""
-
-    def newer(record: dict[str, object]) -> dict[str, object]:
-        numbers = (
-            "time_limit", "submit_time", "start_time", "array_task_id", "array_job_id", "node_count", "tasks", "cpus",
-            "max_nodes", "tasks_per_node", "cpus_per_task", "suspend_time", "eligible_time", "end_time",
-        )  # fmt: skip
-        changed = {
-            key: {"set": record.get(key) is not None, "infinite": False, "number": record.get(key) or 0}
-            for key in numbers
-        }
-        lists = {"job_state": [record["job_state"]], "shared": [record["shared"]] if record["shared"] else []}
-        nodes = record.get("job_resources")
-        where = {}
-        if isinstance(nodes, dict):
-            allocation = [
-                {
-                    "name": node["nodename"],
-                    "sockets": [
-                        {"cores": [{"status": ["ALLOCATED"]} for _ in socket["cores"]]}
-                        for socket in node["sockets"].values()
-                    ],
-                }
-                for node in nodes["allocated_nodes"]
-            ]
-            where = {"job_resources": {"nodes": {"allocation": allocation}}}
-        return {**record, **changed, **lists, **where}
-
-    compared = 0
-    for name, content in answers("v0.0.38", "job-"):
-        for record in content["jobs"]:
-            assert job_of(newer(record)) == job_of(record), name
-            compared += 1
-    assert compared > 50
 
 
 # ---------------------------------------------------------------- the log that a driver writes
