@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import pytest
-from tests.plugin.slurm.guests.test_seating import NOW_S, Bench, Slurm
+from tests.plugin.slurm.guests.test_seating import NOW_S, Bench, Slurm, hosted
 
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.messages import JobSpec
@@ -18,9 +18,7 @@ from cosched_plugin.slurm.transport import Reply
 
 def queue() -> Slurm:
     """Have a host, a free node, and a job for one node."""
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     slurm.states["n1"] = ""
     return slurm
 
@@ -80,10 +78,8 @@ def test_a_job_of_several_nodes_is_known_after_a_restart_of_slurmctld(most: int,
 
 
 def test_nodes_that_the_partition_of_guests_has_lost_are_told_once_and_take_none() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
+    slurm = hosted()
     slurm.partitions["n0"] = ["co"]
-    slurm.job(4)
     bench = Bench(slurm)
     slurm.job(5)
     bench.turn()
@@ -112,9 +108,7 @@ def test_a_list_of_nodes_that_an_ask_has_left_behind_is_freed(nodes: str, remark
 
 
 def test_who_else_asks_for_guests_is_told() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4, name="c")
+    slurm = hosted(name="c")
     bench = Bench(slurm)
     slurm.jobs[4] |= {"partition": "guest", "required_nodes": "n0"}
     assert bench.turn() == [(4, "co", "")]
@@ -124,9 +118,7 @@ def test_who_else_asks_for_guests_is_told() -> None:
 
 
 def test_what_is_cancelled_before_it_begins_is_told() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     bench = Bench(slurm)
     slurm.jobs[4] |= {"job_state": "CANCELLED", "end_time": int(slurm.now_s)}
     bench.turn()
@@ -134,9 +126,7 @@ def test_what_is_cancelled_before_it_begins_is_told() -> None:
 
 
 def test_a_guest_whose_host_ends_as_it_begins_is_written_as_alone() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     bench = Bench(slurm)
     slurm.begin(4)
     slurm.end(1)
@@ -145,9 +135,7 @@ def test_a_guest_whose_host_ends_as_it_begins_is_written_as_alone() -> None:
 
 
 def test_only_what_was_put_back_counts_as_that() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     bench = Bench(slurm)
     slurm.answers = [Reply(500, '{"errors": [{"error": "Access denied", "error_number": 2}]}')]
     bench.seating.end()

@@ -166,6 +166,14 @@ class Bench:
         return [line["text"] for line in self.lines if line["event"] == event]
 
 
+def hosted(**candidate: Any) -> Slurm:
+    """Have a host on a node, and a job that may join it."""
+    slurm = Slurm()
+    slurm.job(1, "R", "n0", time_limit=60)
+    slurm.job(4, **candidate)
+    return slurm
+
+
 def full(slurm: Slurm) -> None:
     """Have a host of two nodes, one of one, and a node whose job is exclusive."""
     slurm.job(1, "R", "n[0-1]", time_limit=60)
@@ -246,9 +254,7 @@ def test_who_is_no_guest_is_told_why_once(more: dict[str, Any], why: str) -> Non
 
 
 def test_a_guest_of_which_nothing_is_known_is_told_as_a_trial() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4, name="c")
+    slurm = hosted(name="c")
     bench = Bench(slurm, "belief=trials")
     assert slurm.changes == [(4, "guest", "n0")]
     assert bench.said("asked")[0].endswith("beside job 1, on trial: nothing is known of the two")
@@ -311,9 +317,7 @@ def guests_are_drained(slurm: Slurm) -> None:
     ],
 )
 def test_an_asked_job_is_put_back(happens: Callable[[Slurm], None], after_s: float, why: str) -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     bench = Bench(slurm)
     assert slurm.changes == [(4, "guest", "n0")]
     assert bench.turn() == []
@@ -368,9 +372,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("number", "words", "event", "text"), ANSWERS)
 def test_a_refusal_changes_nothing(number: int, words: str, event: str, text: str) -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     slurm.answers = [Reply(500, json.dumps({"errors": [{"error": words, "error_number": number}]}))]
     bench = Bench(slurm)
     assert slurm.changes == [(4, "guest", "n0")]
@@ -381,9 +383,7 @@ def test_a_refusal_changes_nothing(number: int, words: str, event: str, text: st
 
 
 def test_a_change_without_an_answer_is_put_back_if_it_was_made() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     slurm.answers = [Reply(0, "timed out", sent=True)]
     bench = Bench(slurm)
     assert len(slurm.changes) == 1
@@ -393,9 +393,7 @@ def test_a_change_without_an_answer_is_put_back_if_it_was_made() -> None:
 
 
 def test_a_new_job_that_slurm_has_not_looked_at_is_asked_before_those_behind_it() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4, state_reason="None", submit_time=int(NOW_S))
+    slurm = hosted(state_reason="None", submit_time=int(NOW_S))
     slurm.job(5)
     bench = Bench(slurm)
     assert bench.turn() == []
@@ -410,9 +408,7 @@ def test_a_new_job_that_slurm_has_not_looked_at_is_asked_before_those_behind_it(
 
 
 def test_pairs_that_slurm_makes_are_told_and_bad_ones_end_where_that_is_wanted() -> None:
-    slurm = Slurm()
-    slurm.job(1, "R", "n0", time_limit=60)
-    slurm.job(4)
+    slurm = hosted()
     bench = Bench(slurm, requeues=True)
     slurm.begin(4)
     bench.turn()
