@@ -126,6 +126,11 @@ def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path, version: str = "v0.0.3
     return one
 
 
+def cluster_of(one: Enforcer) -> Cluster:
+    assert isinstance(one.actuator, SlurmActuator)
+    return one.actuator._cluster
+
+
 def actuator_of(slurm: Slurm, version: str = "v0.0.38") -> SlurmActuator:
     polls = Polls(Rest(slurm, version))
     assert polls.poll(slurm.now_s)
@@ -138,8 +143,7 @@ lines: list[str] = []
 
 def go_on(one: Enforcer, slurm: Slurm, seconds: float) -> None:
     slurm.now_s += seconds
-    assert isinstance(one.actuator, SlurmActuator)
-    one.actuator._cluster.polls.rest.forget()
+    cluster_of(one).polls.rest.forget()
     one.turn()
 
 
@@ -246,7 +250,7 @@ def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
     go_on(one, slurm, 1.0)
     assert len(told.events) == 1
     slurm.asked.clear()
-    go_on(one, slurm, 1.1)
+    go_on(one, slurm, 9.0)
     assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": "", "time_limit": 5})]
     assert [type(event) for event in told.events[1]] == [m.ActionRefused, m.JobHeld]
 
@@ -259,8 +263,7 @@ def test_a_job_that_has_begun_since_the_last_poll_is_neither_held_nor_refused(st
     told = Told([start(1)])
     one = enforcer_of(slurm, told, tmp_path)
     slurm.jobs[1] |= {"state_reason": "Resources", "required_nodes": "n0"}
-    assert isinstance(one.actuator, SlurmActuator)
-    one.actuator._cluster.polls.rest.forget()
+    cluster_of(one).polls.rest.forget()
     assert one._poll()
     slurm.asked.clear()
     slurm.now_s += 9.0
@@ -281,8 +284,7 @@ def test_an_operators_hold_that_no_list_shows_yet_is_kept(tmp_path: Path, monkey
     monkeypatch.setattr(job_list, "WHOLE_S", 30.0)
     slurm = Slurm({"job_id": 1}, {"job_id": 2})
     one = enforcer_of(slurm, Told([], [start(1), start(2, 1)]), tmp_path, "v0.0.44")
-    assert isinstance(one.actuator, SlurmActuator)
-    one.actuator._cluster.polls.rest.list._whole_took_s = 1.0  # single jobs are cheaper
+    cluster_of(one).polls.rest.list._whole_took_s = 1.0  # single jobs are cheaper
     slurm.jobs[1]["state_reason"] = "JobHeldAdmin"
     slurm.kept_jobs = {1}
     slurm.jobs[3] = {**PLAIN, "job_id": 3, "job_state": "PENDING", "state_reason": "JobHeldUser"}
@@ -292,7 +294,7 @@ def test_an_operators_hold_that_no_list_shows_yet_is_kept(tmp_path: Path, monkey
         ("job/2", {"required_nodes": ["n1"], "hold": False})
     ]
     assert slurm.questions[-3:] == ["jobs/state", "job/1", "job/2"]  # after the refusal
-    assert one.actuator._cluster.records[1].held == "admin"
+    assert cluster_of(one).records[1].held == "admin"
 
 
 def test_a_job_that_begins_while_it_is_taken_back_is_released_again(tmp_path: Path) -> None:
@@ -303,7 +305,7 @@ def test_a_job_that_begins_while_it_is_taken_back_is_released_again(tmp_path: Pa
 
     slurm.begins = True
     slurm.asked.clear()
-    go_on(one, slurm, 2.1)
+    go_on(one, slurm, 9.0)
     assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": ""}), ("release", "1")]
 
 
@@ -344,7 +346,7 @@ def test_an_operators_hold_outlives_a_start_that_is_taken_back(tmp_path: Path) -
     one = enforcer_of(slurm, told, tmp_path)
     slurm.jobs[1] |= {"state_reason": "JobHeldAdmin", "required_nodes": "n0"}
     slurm.asked.clear()
-    go_on(one, slurm, 2.1)
+    go_on(one, slurm, 9.0)
     assert slurm.asked == [("job/1", {"nodelist": ""})]
     go_on(one, slurm, 90.0)
     assert [type(event) for event in told.events[1]] == [m.ActionRefused, m.JobHeld]

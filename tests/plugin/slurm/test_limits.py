@@ -13,12 +13,12 @@ from typing import Any, cast
 import pytest
 from tests.plugin.slurm.bed import RELEASES
 from tests.plugin.slurm.record import FOLDER
-from tests.plugin.slurm.test_actuator import Slurm, Told, enforcer_of, go_on, lines, start
+from tests.plugin.slurm.test_actuator import Slurm, Told, cluster_of, enforcer_of, go_on, lines, start
 from tests.plugin.slurm.test_scripts import polls_of
 
 from cosched_plugin.common.limits import NO_LIMIT, UNBOUND, Association, Limit, Limited, Qos
-from cosched_plugin.protocol.messages import JobHeld, JobReleased, JobSpec
-from cosched_plugin.slurm.actuator import SlurmActuator
+from cosched_plugin.protocol.messages import ActionRefused, JobHeld, JobReleased, JobSpec
+from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.slurm.adapter import Asked
 from cosched_plugin.slurm.limits import (
     RETRY_US,
@@ -384,6 +384,14 @@ class Stub:
         return changed
 
 
+def limited(one: Enforcer, *user_limits: Qos | Association) -> Stub:
+    """Let these limits bind; return what a test may change."""
+    all_qos = [each for each in user_limits if isinstance(each, Qos)]
+    stub = Stub(KnownLimits(all_qos, [each for each in user_limits if isinstance(each, Association)]))
+    cluster_of(one).polls.database = cast("DatabasePolls", stub)
+    return stub
+
+
 def happened(told: Told, kind: type[JobHeld | JobReleased]) -> list[list[int]]:
     """Return the jobs of events of a kind, batch by batch."""
     return [[event.job_id for event in batch if isinstance(event, kind)] for batch in told.events]
@@ -395,12 +403,10 @@ def test_a_job_without_room_is_held_until_another_ends_or_the_limit_is_raised(tm
     slurm.jobs[3] |= {"nice": -10}  # it comes before the second
     told = Told([start(1)], [])
     one = enforcer_of(slurm, told, tmp_path)
-    assert isinstance(one.actuator, SlurmActuator)
-    cluster = one.actuator._cluster
+    cluster = cluster_of(one)
     assert happened(told, JobHeld) == [[]]
     before = len(lines)
-    stub = Stub(KnownLimits([qos("few", user=Limited(2))], []))
-    cluster.polls.database = cast("DatabasePolls", stub)
+    stub = limited(one, qos("few", user=Limited(2)))
     go_on(one, slurm, 1)
     assert slurm.jobs[1]["job_state"] == "RUNNING"
     assert happened(told, JobHeld)[-1] == [2]
@@ -416,7 +422,7 @@ def test_a_job_without_room_is_held_until_another_ends_or_the_limit_is_raised(tm
     stub.known, stub.changed = KnownLimits([qos("few", user=Limited(1))], []), True
     one.turn()
     assert happened(told, JobHeld)[-1] == [2]
-    assert one.actuator.refused == 0
+    assert not [event for batch in told.events for event in batch if isinstance(event, ActionRefused)]
 
 
 def test_what_was_placed_and_has_not_begun_counts(tmp_path: Path) -> None:
@@ -425,13 +431,12 @@ def test_what_was_placed_and_has_not_begun_counts(tmp_path: Path) -> None:
     slurm.stubborn = True
     told = Told([])
     one = enforcer_of(slurm, told, tmp_path)
-    assert isinstance(one.actuator, SlurmActuator)
-    one.actuator._cluster.polls.database = cast("DatabasePolls", Stub(KnownLimits([qos("few", Limited(cpus=6))], [])))
+    limited(one, qos("few", Limited(cpus=6)))
     told.answers = [[start(1)]]
     go_on(one, slurm, 1)
     slurm.jobs[1] |= {"state_reason": "None", "required_nodes": "n0"}
     go_on(one, slurm, 0.5)
-    assert one.actuator._cluster.limited.keys() == {2}
+    assert cluster_of(one).limited.keys() == {2}
     assert {job_id for batch in happened(told, JobHeld) for job_id in batch} == {2}
 
 
@@ -440,9 +445,8 @@ def test_a_job_that_waits_for_nodes_out_of_service_takes_no_room(tmp_path: Path)
     large, small = {"tasks": 16, "cpus": 16, "node_count": 4, "max_nodes": 4}, {"submit_time": 2}
     slurm = Slurm({"job_id": 2, "account": "phys", **large}, {"job_id": 1, "account": "phys", **small})
     one = enforcer_of(slurm, Told([], []), tmp_path)
-    assert isinstance(one.actuator, SlurmActuator)
-    cluster = one.actuator._cluster
-    cluster.polls.database = cast("DatabasePolls", Stub(KnownLimits([], [user("phys", "ann", 1)])))
+    cluster = cluster_of(one)
+    limited(one, user("phys", "ann", 1))
     go_on(one, slurm, 1)
     assert cluster.limited.keys() == {1}
     cluster.polls.nodes = [node._replace(takes_jobs=node.name != "n3") for node in cluster.polls.nodes]
@@ -456,8 +460,7 @@ def test_tasks_of_an_array_count_one_by_one(tmp_path: Path) -> None:
     slurm = Slurm({**array, "account": "phys", "qos": "few"})
     told = Told([])
     one = enforcer_of(slurm, told, tmp_path)
-    assert isinstance(one.actuator, SlurmActuator)
-    one.actuator._cluster.polls.database = cast("DatabasePolls", Stub(KnownLimits([], [user("phys", "ann", 2)])))
+    limited(one, user("phys", "ann", 2))
     go_on(one, slurm, 1)
     assert [job_id & 0xFF for job_id in happened(told, JobHeld)[-1]] == [4, 5, 6]  # tasks 3, 4 and 5
 

@@ -1,20 +1,18 @@
-"""What guests bring on a real Slurm and what they never do: in the stored runs, and, slow, in new ones."""
+"""What guests bring on a real Slurm and what they never do: the page of the stored runs, and, slow, new ones."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.plugin.slurm.bed import absent
-from tests.plugin.slurm.guests.figures import most_by_accounts, pairs_of, read, report, summary, waits_of
+from tests.plugin.slurm.guests.figures import most_by_accounts, pairs_of, report, summary, waits_of
 from tests.plugin.slurm.guests.runs import COUNT, FOLDER, run
 from tests.processes import ROOT
 
-STORED = sorted(FOLDER.glob("*.json.gz"))
 QUARTER = 0.75  # of the mean wait without guests
 
 
@@ -28,19 +26,6 @@ def check(found: Mapping[str, Any]) -> None:
     assert figures["exclusive shared"] == []
     assert figures["unexplained"] == []
     assert found["chaos"] or figures["ended once"] == COUNT
-
-
-@pytest.mark.parametrize("file", STORED, ids=lambda file: file.name.split(".json")[0])
-def test_the_rules_held_in_the_stored_runs(file: Path) -> None:
-    check(read(file))
-
-
-def test_jobs_waited_a_quarter_less_in_each_stored_run() -> None:
-    runs = {(found["slurm"], found["seed"], found["kind"]): found for found in map(read, STORED)}
-    guests = [place for place in runs if place[2] == "guests"]
-    assert {release for release, _, _ in guests} == {"24.11", "26.05"}
-    for release, seed, kind in guests:
-        assert mean_wait(runs[release, seed, kind]) <= QUARTER * mean_wait(runs[release, seed, "alone"])
 
 
 def test_the_page_has_the_rows_of_the_stored_runs() -> None:
