@@ -344,7 +344,7 @@ def test_one_call_reads_a_bounded_amount(site: Site) -> None:
 
 def test_neither_short_connections_nor_invalid_messages_use_up_memory(site: Site) -> None:
     door = site.door()
-    legitimate = site.client(door.endpoint)
+    legitimate, hostile = site.client(door.endpoint), site.client(door.endpoint)
     draw = random.Random(5)
 
     def come_and_go(count: int) -> None:
@@ -352,12 +352,17 @@ def test_neither_short_connections_nor_invalid_messages_use_up_memory(site: Site
             crowd = [site.raw() for _ in range(20)]
             for each in crowd[:10]:
                 send_raw(each, *STATUS)
-                send_raw(each, STATUS[0], draw.randbytes(200))
+            for _ in range(600):
+                hostile.send_multipart([STATUS[0], draw.randbytes(200)])
             for asked in received(door, milliseconds=40):
                 door.answer(asked, requests.Done({}))
             for each in crowd:
                 each.close()
                 site.clients.remove(each)
+            while door.socket.poll(20):
+                door.receive()
+            while hostile.poll(0):
+                hostile.recv_multipart()
             site.now_s += 1
         quiet(door)
 
