@@ -120,6 +120,18 @@ def test_recorded_answers_are_used_without_a_scheduler(path: str) -> None:
     assert [step for step, *_ in tables_of(path)["journal"]] == list(range(1, 8))
 
 
+def test_a_finished_run_does_not_ask_the_scheduler(path: str) -> None:
+    recorded(path, 3)
+    link, far, accounting = reopened(path)
+    link.open(no_inventory)
+    for seq in range(1, 4):
+        link.exchange(*batch(seq))
+    link.close()
+    link.close()
+    accounting.close()
+    assert "open" not in far.done
+
+
 def test_a_run_cannot_resume_with_another_policy(path: str) -> None:
     recorded(path, 2)
     accounting = Accounting.open(path)
