@@ -147,6 +147,21 @@ def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(endpoint: str, 
     assert manager.replies == expected(3)
 
 
+def test_a_second_scheduler_is_refused_while_the_first_lives(endpoint: str, launch: Callable[..., Forked]) -> None:
+    with linked(endpoint) as (link, manager):
+        launch(endpoint)
+        link.open(manager.inventory)
+        second = launch(endpoint, wait_s=0.7)
+        while second.poll() is None:
+            manager.step()
+            time.sleep(0.01)
+        code, said = words_of(second)
+        assert code == 3
+        assert re.search(r"error: no manager welcomed us .* within 0.7 s: the manager reports busy: .*", said)
+        manager.step()
+    assert manager.replies == expected(manager.seq)
+
+
 # ---------------------------------------------------------------- waits that end
 
 
