@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -540,6 +541,20 @@ def test_a_missing_table_is_an_error(accounts: Accounting, path: str) -> None:
     with pytest.raises(AccountingError, match="the database is damaged"):
         accounts.close()
     assert accounts.closed
+
+
+def test_what_is_written_is_not_kept_in_memory(accounts: Accounting) -> None:
+    held: list[int] = []
+    tracemalloc.start()
+    try:
+        for number in range(1, 601):
+            take_steps(accounts, [number])
+            if number % 200 == 0:
+                accounts.flush()
+                held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert held[2] - held[1] < 50_000
 
 
 def test_the_page_names_every_table_and_its_queries_run(path: str) -> None:
