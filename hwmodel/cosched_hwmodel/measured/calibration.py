@@ -48,7 +48,7 @@ _FEWEST: Final = 20  # pairs without which nothing is cross-validated
 
 
 class PairPrediction(NamedTuple):
-    """What is known or predicted of an application beside a partner."""
+    """What is known or predicted of an application beside a partner; of a pair that cannot be together, all numbers are nan."""
 
     row: str
     column: str
@@ -56,6 +56,12 @@ class PairPrediction(NamedTuple):
     low: float  # of the interval in which a further measurement lies with 90 %
     high: float
     measured: bool
+    never: bool = False  # by the table, in either order
+
+    @property
+    def predicted(self) -> bool:
+        """Return whether the table says nothing of the pair."""
+        return not (self.measured or self.never)
 
 
 class Errors(NamedTuple):
@@ -97,6 +103,8 @@ class Calibration:
         """Return what is known of an application beside a partner; KeyError for an unknown application."""
         place = {name: index for index, name in enumerate(self.table.applications)}
         here = (place[row], place[column])
+        if self.table.apart(row, column):
+            return PairPrediction(row, column, math.nan, math.nan, math.nan, measured=False, never=True)
         mean, half = float(self.prediction.mean[here]), self.factor * float(self.prediction.deviation[here])
         ratio = self.table.ratios.get((row, column))
         known = ratio is not None

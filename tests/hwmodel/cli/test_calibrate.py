@@ -126,6 +126,21 @@ def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> 
     assert [(pair["row"], pair["column"]) for pair in json.loads(twice.out)] == [("app3", "app3")]
 
 
+def test_a_pair_that_cannot_be_together_is_never_in_both_orders(table: Commands) -> None:
+    """It has a ratio in one order, as where the rule was added to a measured table."""
+    (table.folder / "never.csv").write_text("row,column,ratio\na,a,1.2\na,b,never\nb,a,1.3\nb,b,1.4\n")
+    ran = table.hwmodel("predict", "--pairs", "never.csv", "a", "b")
+    assert [line.split()[:3] for line in ran.out.splitlines()[2:]] == [["a", "b", "never"], ["b", "a", "never"]]
+    told = json.loads(table.hwmodel("predict", "--pairs", "never.csv", "a", "b", "--json").out)
+    assert [(pair["ratio"], pair["measured"], pair["never"]) for pair in told] == [(None, False, True)] * 2
+    head = "never.csv: 2 applications, 2 of 4 pairs measured, 2 cannot be together"
+    assert table.hwmodel("calibrate", "never.csv").out.splitlines()[0] == head
+    for arguments in ((), ("--method", "composite", "--node", "two-socket-2x32")):
+        found = json.loads(table.hwmodel("calibrate", "never.csv", "--json", *arguments).out)
+        assert [(pair["row"], pair["column"]) for pair in found["pairs"]] == [("a", "a"), ("b", "b")]
+        assert found["never"] == [["a", "b"], ["b", "a"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

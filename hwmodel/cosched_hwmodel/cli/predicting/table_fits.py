@@ -15,7 +15,7 @@ from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit,
 from cosched_hwmodel.errors import suggestion
 from cosched_hwmodel.measured import Method
 from cosched_hwmodel.measured.calibration import Calibration, Errors, PairPrediction, calibrate, write_table
-from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
+from cosched_hwmodel.measured.co_run_table import NEVER, CoRunTable, read_table
 from cosched_hwmodel.topology import NodeShape
 from cosched_terminal.console import progress_bar
 from cosched_terminal.tables import align
@@ -77,7 +77,7 @@ def ratios_predicted(file: str, names: Sequence[str], method: Method) -> tuple[l
     pairs = [pair for pair in product(different, repeat=2) if pair[0] != pair[1] or names.count(pair[0]) > 1]
     predicted = [found.predict(row, column) for row, column in pairs]
     head = "Run time beside the other, alone = 1 in the sense of the table:"
-    return [each._asdict() for each in predicted], [head, *_table(predicted), *_doubt(found, predicted)]
+    return [_pair_values(each) for each in predicted], [head, *_table(predicted), *_doubt(found, predicted)]
 
 
 def _lines(file: str, found: Calibration, every: bool) -> Iterable[str]:
@@ -108,8 +108,10 @@ def _composite_lines(file: str, found: CompositeFit, every: bool) -> Iterable[st
 
 
 def _head(file: str, table: CoRunTable, method: str, errors: Errors | None) -> Iterable[str]:
-    count = len(table.applications)
-    yield f"{file}: {count} applications, {len(table.ratios)} of {count * count} pairs measured"
+    count, apart = len(table.applications), _apart(table)
+    measured = len(table.ratios.keys() - set(apart))
+    never = f", {len(apart)} cannot be together" if apart else ""
+    yield f"{file}: {count} applications, {measured} of {count * count} pairs measured{never}"
     if errors is None:
         yield f"Method {method}; too few pairs to tell its error"
     else:
@@ -119,8 +121,13 @@ def _head(file: str, table: CoRunTable, method: str, errors: Errors | None) -> I
         )
 
 
+def _apart(table: CoRunTable) -> list[tuple[str, str]]:
+    """Return the pairs that cannot be together, in both orders."""
+    return [pair for pair in product(table.applications, repeat=2) if table.apart(*pair)]
+
+
 def _missing(pairs: Sequence[PairPrediction], every: bool) -> Iterable[str]:
-    missing = [each for each in pairs if not each.measured]
+    missing = [each for each in pairs if each.predicted]
     if missing:
         shown = missing if every else missing[:MOST_LINES]
         yield ""
@@ -131,7 +138,7 @@ def _missing(pairs: Sequence[PairPrediction], every: bool) -> Iterable[str]:
 
 
 def _doubt(found: Calibration, pairs: Iterable[PairPrediction]) -> Iterable[str]:
-    if found.doubt is not None and not all(each.measured for each in pairs):
+    if found.doubt is not None and any(each.predicted for each in pairs):
         yield ""
         yield found.doubt
 
@@ -145,6 +152,8 @@ def _table(pairs: Iterable[PairPrediction]) -> Iterable[str]:
             "unknown" if math.isnan(each.low) else f"{each.low:.3f} to {each.high:.3f}",
             "measured" if each.measured else "predicted",
         ]
+        if not each.never
+        else [each.row, each.column, NEVER, "", "cannot be together"]
         for each in pairs
     ]
     return align([_HEADER, *rows], (2,), indent=2)
@@ -161,7 +170,8 @@ def _values(found: Calibration) -> dict[str, Any]:
                 found.table.applications, form.level, form.sensitivity, form.intensity, strict=True
             )
         ],
-        "pairs": [each._asdict() for each in found.predictions()],
+        "pairs": [_pair_values(each) for each in found.predictions()],
+        NEVER: _apart(found.table),
         "doubt": found.doubt,
     }
 
@@ -175,6 +185,7 @@ def _composite_values(found: CompositeFit) -> dict[str, Any]:
             for name, profile in found.profiles.items()
         ],
         "pairs": [_pair_values(each) for each in found.predictions()],
+        NEVER: _apart(found.table),
     }
 
 

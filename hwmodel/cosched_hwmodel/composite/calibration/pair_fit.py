@@ -56,11 +56,13 @@ class CompositeFit:
     half_width: float | None  # of an interval in which a measurement lies with 90 %
 
     def predictions(self) -> list[PairPrediction]:
-        """Return what is known of every pair, row by row in the table's order; without an interval, its ends are nan."""
+        """Return what is known of every pair that can be together, in the table's order; without an interval, its ends are nan."""
         penalties = _Penalties(self.places, CompositeModel())
         found = []
         for row in self.table.applications:
             for column in self.table.applications:
+                if self.table.apart(row, column):
+                    continue
                 ratio = self.table.ratios.get((row, column))
                 fitted = self.levels[row] * (1 + penalties.of(self.profiles[row], self.profiles[column])[0])
                 value = _possible(fitted) if ratio is None else ratio
