@@ -30,7 +30,7 @@ ENDPOINT: Final = "{endpoint}"  # stands for the endpoint in a command line
 PREFIX: Final = "cosched-"
 STALE_AFTER_S: Final = 60.0  # the owner of a younger directory may not have locked it yet
 TAIL_BYTES: Final = 4096
-PLACE_S: Final = 0.5  # for it to say where it is
+PLACE_S: Final = 0.5  # for it to say where it is, or why it ends
 STOP_S: Final = 2.0  # for the process to end when it is asked to
 
 
@@ -87,8 +87,8 @@ class SpawnedPlugin:
             if not self._closed:
                 self._process.send_signal(signal.SIGSTOP if stop else signal.SIGCONT)
 
-    def place_and_tail(self) -> str:
-        """Return `stderr_tail`, after the process was asked where it is; it may be in an endless loop of a policy."""
+    def tell_place(self) -> None:
+        """Have the process write where it is to its standard error; it may be in an endless loop of a policy."""
         with self._changing:
             alive = not self._closed and self._process.poll() is None and _takes(self._process.pid, PLACE_SIGNAL)
             before = self.stderr_tail()
@@ -97,6 +97,11 @@ class SpawnedPlugin:
         until_s = time.monotonic() + PLACE_S
         while alive and self.stderr_tail() == before and time.monotonic() < until_s:
             time.sleep(0.01)
+
+    def last_words(self) -> str:
+        """Return `stderr_tail`, after a moment for the process to end: it then says why."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PLACE_S)
         return self.stderr_tail()
 
     def stderr_tail(self) -> str:

@@ -15,13 +15,16 @@ class ZmqLink:
     """The manager's end of a scheduler's ``port``; closes the port.
 
     ``wait_s`` is how long `open` waits for a scheduler, ``deadline_s`` how long `exchange` waits for an answer, restarts of the
-    scheduler included.
+    scheduler included. ``late`` is called where a deadline is missed, before that is an error.
     """
 
-    def __init__(self, port: SchedulerPort, *, deadline_s: float, wait_s: float) -> None:
+    def __init__(
+        self, port: SchedulerPort, *, deadline_s: float, wait_s: float, late: Callable[[], None] = lambda: None
+    ) -> None:
         self.port = port
         self._deadline_s = deadline_s
         self._wait_s = wait_s
+        self._late = late
 
     @property
     def policy(self) -> str:
@@ -42,6 +45,7 @@ class ZmqLink:
                     return
                 port.tend()
                 if time.monotonic() >= deadline:
+                    self._late()
                     raise port.error(f"no scheduler was ready within {self._wait_s:g} s")
         except ProtocolError as error:
             raise port.error(str(error)) from error
@@ -60,6 +64,7 @@ class ZmqLink:
                 if type(delivered) is Actions:
                     return delivered.actions
                 if time.monotonic() >= deadline:
+                    self._late()
                     raise port.error(f"no answer to batch {seq} within {self._deadline_s:g} s")
                 port.tend()
         except ProtocolError as error:

@@ -63,8 +63,8 @@ def spawned_link(choice: PolicyChoice, prepared: Prepared, trace: str | None) ->
     argv += [] if believed in BUILT_IN else ["--contention", believed]
     argv += [] if trace is None else ["--trace", trace]
     with SpawnedPlugin(argv) as plugin:
-        port = open_port(prepared, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.place_and_tail)
-        link: Link = _link(prepared, port)
+        port = open_port(prepared, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.last_words)
+        link: Link = _link(prepared, port, plugin.tell_place)
         if faults.plugin is not None:
             link = FaultyPluginLink(
                 link, plugin, faults.plugin, faults.seed, batches=max(1, len(prepared.workload.jobs))
@@ -75,6 +75,6 @@ def spawned_link(choice: PolicyChoice, prepared: Prepared, trace: str | None) ->
             link.close()
 
 
-def _link(prepared: Prepared, port: SchedulerPort) -> ZmqLink:
+def _link(prepared: Prepared, port: SchedulerPort, late: Callable[[], None] = lambda: None) -> ZmqLink:
     clock = prepared.scenario.clock
-    return ZmqLink(port, deadline_s=clock.deadline_s, wait_s=clock.wait_s)
+    return ZmqLink(port, deadline_s=clock.deadline_s, wait_s=clock.wait_s, late=late)

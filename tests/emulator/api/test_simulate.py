@@ -282,6 +282,17 @@ def test_a_scheduler_that_does_not_answer_in_time_is_an_error(folder: Path) -> N
         simulate(SMALL, "slow:Slow", link="zmq", overrides={"clock": {"deadline_s": 0.3}})
 
 
+def test_a_place_is_told_only_of_a_scheduler_that_is_late(folder: Path) -> None:
+    """One that had reported an error was asked, too, and said that it was in the socket that sent the report."""
+    (folder / "fails.py").write_text("class Fails:\n    def decide(self, view):\n        raise RuntimeError('boom')\n")
+    with pytest.raises(
+        LinkError, match=r"reports policy: the policy failed: RuntimeError: boom \(fails.py:3\)"
+    ) as caught:
+        simulate(SMALL, "fails:Fails", link="zmq")
+    assert "it is at" not in str(caught.value)
+    assert "cosched-plugin: error: " in str(caught.value)  # what it wrote until its end
+
+
 def test_progress_and_warnings_are_reported() -> None:
     told: list[tuple[int, int]] = []
     warned: list[str] = []

@@ -123,7 +123,8 @@ def _head(file: str, table: CoRunTable, method: str, errors: Errors | None) -> I
 
 def _apart(table: CoRunTable) -> list[tuple[str, str]]:
     """Return the pairs that cannot be together, in both orders."""
-    return [pair for pair in product(table.applications, repeat=2) if table.apart(*pair)]
+    names = table.applications
+    return [(row, column) for row in names for column in names if table.apart(row, column)]
 
 
 def _missing(pairs: Sequence[PairPrediction], every: bool) -> Iterable[str]:
