@@ -90,7 +90,7 @@ assert LONGEST_US < MAX_SPAN_US
 class Submission(NamedTuple):
     """A user's request for a job or an array, and the job as it enters the manager, but for its id.
 
-    ``refusal`` says why it can never start here (None: it can), and ``path`` for which field.
+    ``refusal`` says why it can never start here (None: it can), and ``path`` for which field, if that names one.
     """
 
     request: r.SubmitJob

@@ -98,7 +98,7 @@ class Gate:
         self._at_once[array_id] = at_once
 
     def examine(self, job: WorkloadJob) -> tuple[WorkloadJob, str | None, str]:
-        """Return a job as it is placed in its partitions; why it can never start (None: it can), and for which field of a request."""
+        """Return a job as it is placed in its partitions; why it can never start (None: it can), and the field of a request, if it is one's."""
         rules = self.binding.rules
         placed = self.binding.placed(job) if rules.partitions or rules.apart else job
         if isinstance(placed, str):
@@ -106,7 +106,11 @@ class Gate:
         refusal = self._manager.refusal_of(placed.spec)
         if refusal is None and rules.limits:
             refusal = self.binding.too_large(placed)
-        return placed, refusal, "processes"
+        return (
+            placed,
+            refusal,
+            "",
+        )  # the text says what is wanted: users say it by --nodes or --ntasks, and limits bind other amounts
 
     def serve(self, outlet: Callable[..., None]) -> None:
         """Let ``outlet`` apply and tell events at once, with their time; the caller tells of ends by `handle_end`, after these."""

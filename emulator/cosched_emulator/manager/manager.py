@@ -154,6 +154,9 @@ class Manager(TakesActions):
         """Return why a submission is refused, or None: a job must fit the empty machine."""
         most = self.machine.most_processes(spec)
         if spec.processes > most:
+            if spec.ppn_min == spec.ppn_max:  # so a user asks by nodes
+                nodes, each = -(-spec.processes // spec.ppn_max), spec.ppn_max
+                return f"{nodes} nodes wanted, with {each} of its processes on each; the machine has {most // each} of this kind"
             return f"{spec.processes} processes wanted, the machine holds {most} of this kind"
         return None
 

@@ -178,6 +178,7 @@ def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: requ
     refused = site.live.examine(OPERATOR, asked)
     assert isinstance(refused, requests.Refused)
     assert refused.text.endswith(reason)
+    assert not refused.path  # it was printed behind --ntasks
     assert isinstance(site.live.examine(OPERATOR, submit_job(4, 20 * SECOND, memory_mb=100)), Accepted)
 
 

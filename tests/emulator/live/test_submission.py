@@ -292,7 +292,13 @@ def test_tasks_of_arrays_have_the_same_name_everywhere() -> None:
         ),
         (
             {"processes": 9, "resources": (("gpu", 2),)},
-            requests.Refused("value", "9 processes wanted, the machine holds 4 of this kind", "processes"),
+            requests.Refused("value", "9 processes wanted, the machine holds 4 of this kind", ""),
+        ),
+        (
+            {"processes": 3, "ppn_max": 1},  # as by --nodes=3
+            requests.Refused(
+                "value", "3 nodes wanted, with 1 of its processes on each; the machine has 2 of this kind", ""
+            ),
         ),
     ],
 )

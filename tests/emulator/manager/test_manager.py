@@ -157,6 +157,8 @@ def test_jobs_that_the_machine_cannot_hold_are_rejected() -> None:
     managed = manager(node_class(2, threads=2), node_class(1, threads=1, memory_mb=50))
     assert managed.refusal_of(job(1, processes=5).spec) is None
     assert managed.refusal_of(job(1, processes=6).spec) == "6 processes wanted, the machine holds 5 of this kind"
+    by_node = "6 nodes wanted, with 1 of its processes on each; the machine has 3 of this kind"
+    assert managed.refusal_of(job(1, processes=6).spec._replace(ppn_max=1)) == by_node
     assert managed.refusal_of(job(1, processes=2, memory_mb=60).spec) is None
     assert (
         managed.refusal_of(job(1, processes=3, memory_mb=60).spec)
