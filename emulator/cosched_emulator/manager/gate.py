@@ -98,7 +98,7 @@ class Gate:
         self._at_once[array_id] = at_once
 
     def examine(self, job: WorkloadJob) -> tuple[WorkloadJob, str | None, str]:
-        """Return a job as it is placed in its partitions; why it can never start (None: it can), and the field of a request, if it is one's."""
+        """Return a job as it is placed in its partitions; why it can never start (None: it can), and for which field; empty: none."""
         rules = self.binding.rules
         placed = self.binding.placed(job) if rules.partitions or rules.apart else job
         if isinstance(placed, str):

@@ -208,7 +208,7 @@ def test_self_slowdowns_override_drawn_ones(tmp_path: Path) -> None:
         ("1,1,1001", "field 'self_core': expected a factor from 0.000001 to 1000, got '1001'"),
         ("1,nan,1", "field 'self_node': expected a factor from 0.000001 to 1000, got 'nan'"),
         ("1,x,1", "field 'self_node': expected a factor from 0.000001 to 1000, got 'x'"),
-        ("1,,", "field 'cpu': expected a fraction (one of cpu, network, disk may be left out), got none"),
+        ("1,,", ": expected at least one row of values, got none"),
         ("1,1,1\n1,1,1", "expected each key once, got job 1 again"),
     ],
 )
@@ -218,6 +218,22 @@ def test_wrong_self_slowdowns_are_refused(row: str, message: str, tmp_path: Path
     assert str(caught.value).endswith(message)
     with pytest.raises(InputError, match=r"job\[0\]\.self_node': expected a factor from .*, got 'x'"):
         read_annotations(write(tmp_path, "[[job]]\njob = 1\nself_node = 'x'\n", "self.toml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("blank.csv", "job,priority,begin_s\n1,,\n2,5,\n"),
+        ("blank.toml", "[[job]]\njob = 1\n[[job]]\njob = 2\npriority = 5\n"),
+    ],
+)
+def test_a_row_without_values_says_nothing_of_its_job(name: str, text: str, tmp_path: Path) -> None:
+    """It was refused by a field that the file does not have."""
+    plain = Workload((job(1, 1, "8", ""), job(2, 2, "7", "")), None, "by hand")
+    annotated = with_annotations(plain, read_annotations(write(tmp_path, text, name)))
+    assert [each.spec.priority for each in annotated.jobs] == [0, 5]
+    assert annotated.jobs[0] == plain.jobs[0]
+    assert annotated.notes[0].endswith("1 jobs by job, 1 jobs not in it; 2 jobs without characteristics")
 
 
 ASKED = "job,user,priority,eligible,resources,licences\n1,,-7,,,\n,8,5,0-3;32,gpu:2;fpga:1,solver:1\n"

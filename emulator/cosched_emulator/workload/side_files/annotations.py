@@ -18,7 +18,8 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
 - ``ran_on`` (nodes, of a row that names the job): where it ran; likewise. Only a replay of the log asks for it.
 - ``exclusive``, ``unpaired``, yes or no: no job is beside it, on its nodes or on its cores; all other values may be left out.
 
-Of several rows that say something of a job the most specific one wins: the one that names the job, then the application, then the user.
+A row without values says nothing. Of several rows that say something of a job the most specific one wins: the one that names the job,
+then the application, then the user.
 """
 
 from __future__ import annotations
@@ -140,9 +141,11 @@ def _read(file: str) -> Annotations:
     said: dict[str, dict[JobKey, Any]] = {name: {} for name in _SAID}
     rows = _toml_rows(file) if file.endswith(".toml") else csv_rows(file, ANNOTATION_COLUMNS)
     for key, row in keyed(rows, file):
-        here = [name for name, its in _SAID.items() if any(row.values.get(column, "") for column in its.names)]
-        for name in here or ["usage"]:
-            said[name][key] = _SAID[name].read(row)
+        for name, its in _SAID.items():
+            if any(row.values.get(column, "") for column in its.names):
+                said[name][key] = its.read(row)
+    if not any(said.values()):
+        raise InputError(file, "at least one row of values", "none")
     return Annotations(file, said)
 
 
