@@ -36,7 +36,8 @@ class Reasons:
         self._machine = Machine(welcome.nodes, welcome.licences, welcome.capabilities.layout)
         self._whole = _part(settings, "shape") == "nodes"
         self._matches = _part(settings, "matching") not in ("", "none")
-        self._free_at: dict[int, int] = {}  # by node that is in use: the last expected end of its jobs
+        # By node that is in use, of each job there: its expected end, threads and memory.
+        self._ends: dict[int, list[tuple[int, int, int]]] = {}
         self._threads: dict[int, int] = {}  # by node: in use
         self._memory_mb: dict[int, int] = {}  # likewise
         self._counts = Counts(self._machine)
@@ -45,7 +46,7 @@ class Reasons:
                 self._occupy(job)
                 self._counts.count(job.spec, job.runs, -1)
         self._down = sum([1 << node for node in set(welcome.down)])
-        self._in_use = sum([1 << node for node in self._free_at])
+        self._in_use = sum([1 << node for node in self._ends])
         self._reserved: tuple[int, int] | None = None  # job, expected start
         self._promised: dict[int, int] = {}
         self._reasons: dict[int, str] = {}
@@ -59,14 +60,13 @@ class Reasons:
                     self._reasons[record["job"]] = str(record["reason"])
 
     def _occupy(self, job: RunningJob) -> None:
-        end_us = job.start_us + job.estimate_us
+        end_us, spec = job.start_us + job.estimate_us, job.spec
         for node, processes in each_node(job.runs):
-            self._free_at[node] = max(self._free_at.get(node, 0), end_us)
-            taken = processes * job.spec.threads_per_process
-            self._threads[node] = (
-                self._machine.threads_of[node] if job.spec.exclusive else self._threads.get(node, 0) + taken
-            )
-            self._memory_mb[node] = self._memory_mb.get(node, 0) + processes * job.spec.memory_mb
+            threads = self._machine.threads_of[node] if spec.exclusive else processes * spec.threads_per_process
+            memory_mb = processes * spec.memory_mb
+            self._ends.setdefault(node, []).append((end_us, threads, memory_mb))
+            self._threads[node] = self._threads.get(node, 0) + threads
+            self._memory_mb[node] = self._memory_mb.get(node, 0) + memory_mb
 
     def of(self, spec: JobSpec, estimate: Estimate | None) -> Reason:
         """Return the reason of one pending job."""
@@ -74,7 +74,7 @@ class Reasons:
             return Reason(ORDER, self._reasons[spec.id])
         need, fits = self._need(spec)
         parts = [need]
-        first_us = self._first_free(estimate)
+        first_us = self._first_free(spec, estimate)
         if not fits and first_us is not None:
             parts.append(f"first of them free at {span_text(first_us)}, by what running jobs asked for")
         reserved = self._reserved
@@ -160,11 +160,25 @@ class Reasons:
             first += node_class.nodes
         return -(-spec.processes // most)
 
-    def _first_free(self, estimate: Estimate | None) -> int | None:
-        """Return when the first of its nodes in use is expected to be free; None: its nodes are not known, or empty."""
-        nodes = [] if estimate is None else [node for node, _ in each_node(estimate.runs)]
-        busy = [self._free_at[node] for node in nodes if node in self._free_at]
-        return min(busy, default=None)
+    def _first_free(self, spec: JobSpec, estimate: Estimate | None) -> int | None:
+        """Return when the first of its nodes is expected to have room for it; None: its nodes are not known, or have room."""
+        runs = () if estimate is None else estimate.runs
+        at_us = (self._room_at(spec, node, processes) for node, processes in each_node(runs) if node in self._ends)
+        return min((each for each in at_us if each is not None), default=None)
+
+    def _room_at(self, spec: JobSpec, node: int, processes: int) -> int | None:
+        """Return when so many processes fit on a node in use, as its jobs end; None: now. A node of its own is empty then."""
+        ends = sorted(self._ends[node])
+        if self._whole or spec.exclusive:
+            return ends[-1][0]
+        threads = self._machine.threads_of[node]
+        left, memory_mb = threads - self._threads[node], self._machine.memory_mb[node] - self._memory_mb[node]
+        at_us = None
+        for end_us, freed, freed_mb in ends:
+            if room_on(spec, left, threads, memory_mb) >= processes:
+                break
+            at_us, left, memory_mb = end_us, left + freed, memory_mb + freed_mb
+        return at_us
 
 
 def _part(settings: Mapping[str, Any] | None, kind: str) -> str:

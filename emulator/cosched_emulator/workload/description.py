@@ -61,7 +61,7 @@ DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday
 _DAY_S, _HOUR_S = 86_400, 3_600
 _EPOCH_DAY = 3  # 1 January 1970 was a Thursday
 _REASONS: Final = {
-    "first submission": "UnixStartTime and TimeZone are not known",
+    "first submission": "the log has no UnixStartTime, or no time zone",
     "first midnight": "days have no names",
 }
 _WIDTH = 30  # of the longest bar

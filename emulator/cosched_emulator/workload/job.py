@@ -96,7 +96,7 @@ class Epoch(NamedTuple):
 
     began_s: int | None = None  # since 1970 in UTC; None: unknown
     offset_s: int | None = None  # of local time; None: unknown
-    zone: str = ""  # its name, which no figure depends on
+    zone: str = ""  # its name
 
     def after(self, time_us: int) -> Epoch:
         """Return the same where a later time is 0, to the second."""

@@ -179,8 +179,9 @@ def _minutes(text: str) -> int | None:
 
 
 def _nodes(text: str) -> int:
-    """Return a number of nodes; sacct writes 1024 of them as 1K."""
-    return nodes_of(slurm_notation.amounts(f"node={text}")["node"]) if text else 0
+    """Return a number of nodes, alone or among the amounts of AllocTRES; sacct writes 1024 of them as 1K."""
+    amounts = slurm_notation.amounts(text if not text or "=" in text else f"node={text}")
+    return nodes_of(amounts.get("node", 0))
 
 
 def _cpus(text: str) -> int:
@@ -223,7 +224,9 @@ FIELDS: Final[Mapping[str, Field]] = {
     "elapsed_s": Field(("ElapsedRaw", "Elapsed"), _whole_seconds, f"seconds, or {_DURATION}"),
     "suspended_s": Field(("Suspended",), _whole_seconds, _DURATION),
     "limit_min": Field(("TimelimitRaw", "Timelimit"), _minutes, "minutes, a duration, or UNLIMITED"),
-    "nodes": Field(("AllocNodes", "NNodes"), _nodes, f"a number of nodes, at most {slurm_notation.MOST_NODES}"),
+    "nodes": Field(
+        ("AllocNodes", "NNodes", "AllocTRES"), _nodes, f"a number of nodes, at most {slurm_notation.MOST_NODES}"
+    ),
     "cpus": Field(("NCPUS", "AllocCPUS"), _cpus, _CPUS),
     "asked": Field(("ReqCPUS",), _cpus, _CPUS),
     "cpu_s": Field(("TotalCPU",), _seconds, "a duration such as 00:00.002"),

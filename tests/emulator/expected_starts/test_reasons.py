@@ -119,6 +119,19 @@ def test_memory_of_running_jobs_is_not_free() -> None:
     )
 
 
+def test_room_comes_when_enough_of_a_node_is_free_not_when_all_of_it_is() -> None:
+    """Of two threads job 7 holds one for an hour, and another job the other one for ten."""
+    before = state([job(8, 1), job(9, 1, memory_mb=600)], 1)._replace(nodes=(m.NodeClass(1, 1, 2, 1, 1000, 0, 0, 0),))
+    (running,) = before.running
+    short = running._replace(spec=job(7, 1, memory_mb=100), runs=(m.Run(0, 1, ThreadMask(1), 1),))
+    long = short._replace(
+        spec=job(6, 1, memory_mb=500), runs=(m.Run(0, 1, ThreadMask(2), 1),), estimate_us=10 * HOUR_US
+    )
+    first, second = reasons(before._replace(running=(short, long)), "easy")
+    assert "0 of 2 are free; first of them free at 1:00:00" in first.text
+    assert "first of them free at 10:00:00" in second.text  # it waits for memory, too
+
+
 def test_a_promise_and_an_exclusive_job() -> None:
     (promised,) = reasons(state([job(8, 8)], 1), "conservative")
     assert promised.text.endswith("it is promised a start at 1:00:00")

@@ -64,6 +64,17 @@ def test_the_command_prints_loads_rhythm_and_users(tmp_path: Path) -> None:
     assert logged["offered_load"] == logged["offered_load_logged"] == output["offered_load_logged"]
 
 
+def test_a_zone_that_is_named_says_the_hours_as_well(tmp_path: Path) -> None:
+    """Kolkata is 5.5 hours ahead of UTC; a zone of which this machine has no table is told, and hours count from the first job."""
+    named = log_of(tmp_path, START.replace("TimeZone: 3600", "TimeZoneString: Asia/Kolkata"))
+    log = read_swf(named)
+    assert log.epoch.offset_s == 19_800
+    assert describe(log).rhythm == describe(read_swf(log_of(tmp_path, START.replace("3600", "19800")))).rhythm
+    unknown = read_swf(log_of(tmp_path, START.replace("TimeZone: 3600", "TimeZoneString: Nowhere/Land")))
+    assert describe(unknown).rhythm.counted_from == "first submission"
+    assert any("does not know the time zone Nowhere/Land" in note for note in unknown.notes)
+
+
 def test_a_real_log_is_idle_at_night_and_at_weekends(traces: Path) -> None:
     file = traces / "CTC-SP2-1996-3.1-cln.swf.gz"
     if not file.exists():

@@ -303,6 +303,18 @@ def test_jobs_that_never_ran_stay_out(
     assert (report.jobs, report.counts.get(said.NEVER_RAN, 0)) == ((2, 0) if ran else (1, 1))
 
 
+@pytest.mark.parametrize(("tres", "nodes"), [("billing=8,cpu=8,mem=8G,node=2", 2), ("", 0)])
+def test_a_job_that_took_time_ran_whatever_the_dump_says_of_its_nodes(tmp_path: Path, tres: str, nodes: int) -> None:
+    """Without AllocNodes, NNodes and NodeList their number is among the amounts of AllocTRES, or processes go where there is room."""
+    header = "JobID|User|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS|AllocTRES"
+    times = "2026-03-02T10:00:00|2026-03-02T10:05:00|2026-03-02T11:05:00|01:00:00|02:00:00"
+    report = made(tmp_path, f"1|ua|COMPLETED|{times}|8|{tres}", header=header)
+    assert report.jobs == 1
+    assert report.counts.get(said.NO_NODES, 0) == (not nodes)
+    (read,) = read_dump(str(tmp_path / "jobs.txt")).rows
+    assert read.nodes == nodes
+
+
 # ---------------------------------------------------------------- eligible
 
 

@@ -45,7 +45,7 @@ PartitionName=gpu
 """
 NODES = """NodeName=n1 CoresPerSocket=4 CPUTot=8 Gres=(null) OS=Linux 5.4 #1 SMP RealMemory=1000 Sockets=2 State=IDLE ThreadsPerCore=1
 NodeName=n2 CoresPerSocket=4 CPUTot=8 Gres=(null) RealMemory=1000 Sockets=2 State=ALLOCATED ThreadsPerCore=1 Comment=a = b
-NodeName=n3 CoresPerSocket=4 CPUTot=8 Gres=(null) RealMemory=1000 Sockets=2 State=IDLE ThreadsPerCore=1
+NodeName=n3 CoresPerSocket=4 CPUTot=8 Gres=(null) RealMemory=1000 Sockets=2 State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1
 NodeName=g1 CoresPerSocket=4 CPUTot=8 Gres=gpu:a100:4(S:0-1) RealMemory=2000 Sockets=2 State=DOWN* ThreadsPerCore=1
 """
 RESERVATIONS = "ReservationName=maint StartTime=2026-03-02T12:00:00 EndTime=2026-03-02T13:00:00 Nodes=n[1-2] Flags=MAINT Users=root\n"

@@ -78,13 +78,13 @@ def test_what_would_be_done_is_said_and_what_happened_is_logged(tmp_path: Path, 
             lambda: f"job {first}: start it on n0,n1,n2,n3,n4,n5,n6,n7: it is first in the queue" in said.read_text(),
             10,
         )
-        until(lambda: f"job {first}: start it on" in dry.read_text(), 10)
-        until(lambda: str(one.jobs()[first]["admin_comment"]).startswith("cosched: start it on n0"), 10)
+        until(lambda: f"job {first}: start it on" in dry.read_text(), 60)
+        until(lambda: str(one.jobs()[first]["admin_comment"]).startswith("cosched: start it on n0"), 60)
         assert one.jobs()[first]["comment"] == json.dumps(used)
         one.run("scontrol", "update", "PartitionName=co", "State=UP")
         one.until(lambda jobs: all(jobs[job]["job_state"] == "COMPLETED" for job in (first, held, small)), 60)
-        until(lambda: (log / "trace.swf").read_text().count("\n") >= 7, 10)
-        until(lambda: (secret / "trace.swf").read_text().count("\n") >= 6, 10)
+        until(lambda: (log / "trace.swf").read_text().count("\n") >= 7, 60)
+        until(lambda: (secret / "trace.swf").read_text().count("\n") >= 6, 60)
     rows = [line.split() for line in (log / "trace.swf").read_text().splitlines() if line[0] != ";"]
     by_job = {row[0]: row for row in rows}
     assert by_job.keys() == {str(job) for job in (first, held, small)}

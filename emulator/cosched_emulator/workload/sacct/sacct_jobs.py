@@ -339,7 +339,7 @@ def _job(rows: Sequence[SacctRow], counts: Counter[str]) -> LoggedJob | None:
 def _never_ran(row: SacctRow) -> bool:
     """Tell whether a job that has ended had no nodes. Its start is then the end, and NNodes are those that it asked for."""
     unnamed = row.node_list == "None assigned" or (not row.node_list and row.state in _UNSTARTED)
-    return not row.cpus or (row.node_list in UNNAMED and not row.nodes) or (unnamed and not row.elapsed_s)
+    return not row.cpus or (not row.elapsed_s and (unnamed or (row.node_list in UNNAMED and not row.nodes)))
 
 
 def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:

@@ -221,7 +221,7 @@ def _node(record: Record, _: Clock) -> Node:
     cores = record.number("CoresPerSocket") or max(1, (record.number("CPUTot") or 1) // (sockets * threads))
     gres: tuple[tuple[str, int], ...] = record.read("Gres", _gres, "resources such as gpu:a100:4")
     state = record.values.get("state", "").upper()
-    up = not re.search("DOWN|DRAIN|FAIL|FUTURE", state)
+    up = not re.search("(?<![A-Z_])(DOWN|DRAIN|FAIL|FUTURE)", state)  # those that save power are POWERED_DOWN
     return Node(record.named("NodeName"), sockets, cores, threads, record.number("RealMemory") or 0, gres, up)
 
 

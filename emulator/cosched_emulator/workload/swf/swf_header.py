@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cosched_emulator.workload.job import WARNING, Epoch
 from cosched_emulator.workload.swf.swf_table import LARGEST, HeaderValue, printable
@@ -59,7 +61,22 @@ class HeaderReader:
         starts_s, _ = self._numbers("UnixStartTime", 1, LARGEST)
         offsets_s, _ = self._numbers("TimeZone", -_DAY_S, _DAY_S)
         zones = [value.value for value in self._of("TimeZoneString") if _ZONE.fullmatch(value.value)]
-        return Epoch(next(iter(starts_s), None), next(iter(offsets_s), None), next(iter(zones), ""))
+        start_s, zone = next(iter(starts_s), None), next(iter(zones), "")
+        offset_s = next(iter(offsets_s), None)
+        if offset_s is None and start_s is not None and zone:
+            offset_s = self._offset_of(zone, start_s)
+        return Epoch(start_s, offset_s, zone)
+
+    def _offset_of(self, zone: str, start_s: int) -> int | None:
+        """Return the seconds by which a named zone was ahead of UTC; None, and a note, where this machine has no table of it."""
+        try:
+            ahead = datetime.fromtimestamp(start_s, ZoneInfo(zone)).utcoffset()
+        except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
+            self.notes.append(
+                f"TimeZoneString: this machine does not know the time zone {zone}: hours count from the first job"
+            )
+            return None
+        return None if ahead is None else int(ahead.total_seconds())
 
     def _size(self, key: str) -> tuple[int | None, bool]:
         """Return the largest value of a key, None if it is unknown, and whether one stands there that says something."""

@@ -406,7 +406,7 @@ def _column(name: str, numbers: NDArray[np.int64]) -> Column[Any]:
 def _calendar(epoch: Epoch, time_0_us: int) -> Calendar | None:
     """Return the local time of ``time_0_us`` of a log; None unless the header says when it begins, and in which time zone.
 
-    The log's offset is taken as it is, the same all year: names of time zones need tables that not every machine has.
+    The log's offset is taken as it is, the same all year.
     """
     if epoch.began_s is None or epoch.offset_s is None:
         return None
