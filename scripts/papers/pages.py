@@ -136,6 +136,12 @@ def words(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Section:
     return table(titles, (), [(row, ()) for row in rows], counted=False)
 
 
+def presets(policies: Mapping[str, Sequence[Any]]) -> Section:
+    """Return the table of policies, each with its preset and a text that stands last."""
+    rows = [(name, f"`{preset}`", text) for name, (preset, *_, text) in policies.items()]
+    return words(("policy", "preset", "what it is"), rows)
+
+
 def lines(*texts: str) -> Section:
     """Return lines that are always the same."""
     return lambda _: [*texts]

@@ -112,6 +112,11 @@ class Table:
         return found
 
 
+def judging(rows: Iterable[Any], labels: Mapping[str, str] | None = None) -> Callable[[Figures], list[Claim]]:
+    """Return what gives the claims of some rows, each with what was measured."""
+    return lambda figures: Table(figures, labels).claims(rows)
+
+
 def _filled(value: Any, values: Values) -> Any:
     return value.format(**values) if isinstance(value, str) else value
 

@@ -44,7 +44,6 @@ def test_bounds_of_one_application_by_hand() -> None:
     work = [Application("a", 8, 1000.0)]
     assert area_s(work, 10, 4) == pytest.approx(200)
     assert least_makespan_s(work, table, 10, 4) == pytest.approx(100)
-    assert least_makespan_s(work, table, 10, 4, most=0.4) == pytest.approx(200)
     wide = [Application("a", 24, 1000.0)]  # more than half of the machine, and too many nodes to be spread
     assert least_makespan_s(wide, table, 10, 4) == pytest.approx(1000)
     assert totals([("a", 8, 1.0), ("b", 4, 2.0), ("a", 8, 3.0)]) == [Application("a", 8, 4.0), Application("b", 4, 2.0)]

@@ -117,6 +117,13 @@ def test_a_report_without_runs_has_a_row_for_each_claim(name: str) -> None:
     assert without_row(paper.name, paper.report(Figures([], paper.usual), Size(paper.jobs, paper.seeds))) == []
 
 
+@pytest.mark.parametrize("name", ["symbiosis", "guests", "gpus"])
+def test_a_picture_without_runs_is_left_out(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    paper = paper_of(name)
+    assert paper.draw(Figures([], paper.usual), tmp_path) == []
+
+
 @pytest.mark.parametrize("paper", PAPERS)
 def test_no_verdict_stands_without_an_interval(paper: str) -> None:
     """A verdict that runs decide has a p, which only an interval gives; its row says how many seeds would decide it."""

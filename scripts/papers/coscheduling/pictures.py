@@ -154,7 +154,7 @@ def _groups(axis: Axes, names: Sequence[str], title: str) -> None:
     say(axis, title=title)
 
 
-# By the end of their file's name; each returns None where nothing has run.
+# By the end of their file's name.
 PICTURES: Final[Mapping[str, Callable[[Figures], Any]]] = {
     "": _responses,
     "-few": _few_jobs,

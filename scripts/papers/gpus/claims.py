@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from scripts.papers.claims import Band, Claim
-from scripts.papers.figures import Figures
+from scripts.papers.claims import Band
 from scripts.papers.gpus import experiment as ex
 from scripts.papers.guests.claims import P99, RESPONSE, at_most
-from scripts.papers.rows import Table, block, cell, ratio, row
+from scripts.papers.rows import block, cell, judging, ratio, row
 from scripts.papers.symbiosis.claims import above_floor
 
 # fmt: off
-CLAIMS: Final = (
+claims: Final = judging((
     block(
         at_most(f"U1: {ex.SYMBIOSIS}, mean response over that of {ex.U1_SHORTEST}", ratio(RESPONSE, ex.SYMBIOSIS, ex.U1_SHORTEST),
             1.02),
@@ -24,10 +23,5 @@ CLAIMS: Final = (
     at_most("U5: {policy}, Hshk less its floor", above_floor, 0.02, work=ex.V100, policy=(ex.U1_SHORTEST, ex.SYMBIOSIS)),
     at_most("U6: {policy}, learned beliefs, mean response over that of exact ones",
         ratio(RESPONSE, cell(f"{{policy}}, {ex.LEARNED}", belief=ex.UNKNOWN), "{policy}"), 1.10, work=ex.V100, policy=ex.LEARNING),
-)
+))
 # fmt: on
-
-
-def claims(figures: Figures) -> list[Claim]:
-    """Return what is wanted, each with what was measured."""
-    return Table(figures).claims(CLAIMS)

@@ -10,16 +10,13 @@ from scripts.papers.gpus import experiment as ex
 from scripts.papers.gpus.claims import claims
 from scripts.papers.guests.report import bars_over, over
 from scripts.papers.harm import harm
-from scripts.papers.pages import claims_of, page, words
+from scripts.papers.pages import claims_of, page, presets
 from scripts.papers.rua.experiment import WINDOWS
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
 from scripts.papers.study import BASE, Size
 from scripts.papers.symbiosis.report import corrected
 
-_NAMED: Final = words(
-    ("policy", "preset", "what it is"), [(name, f"`{preset}`", text) for name, (preset, _, text) in ex.POLICIES.items()]
-)
 _HARMED: Final = [Where(ex.V100, name) for name in ex.COMPARED[1:]]
 _TOLD: Final = [
     (work, ex.believed(gpu, belief)) for gpu, work in zip(ex.TYPES, ex.SHORT, strict=True) for belief in ex.BELIEVED
@@ -54,7 +51,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f" estimates are exact. Symbiosis' terms on GPUs are the last of {ex.VARIANTS_TRIED} that were tried, on the V100 with seeds"
         " 1 to 4, on the others with seed 3. Not all seeds have run everywhere: each row says how many.",
         "",
-        *_NAMED(figures)[:-1],
+        *presets(ex.POLICIES)(figures)[:-1],
     ]
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from scripts.papers.claims import Band, Claim
-from scripts.papers.figures import Figures
+from scripts.papers.claims import Band
 from scripts.papers.guests import experiment as ex
 from scripts.papers.lomarc.experiment import EXACT
-from scripts.papers.rows import Row, Table, block, cell, difference, near_ratio, ratio, row
+from scripts.papers.rows import Row, block, cell, difference, judging, near_ratio, ratio, row
 from scripts.tables import number
 
 RESPONSE, SLOWDOWN, P99 = "response_s_mean", "bounded_slowdown_10s_mean", "response_s_p99"
@@ -36,7 +35,7 @@ def _before(case: Any, work: str, **_: Any) -> float:
 _EASY = cell(ex.EASY, belief=None)
 _HALF = cell(ex.GUESTS, belief=ex.OPTED["half"])
 # fmt: off
-CLAIMS: Final = (
+claims: Final = judging((
     row("{case[0]}: mean response{case[1]} over EASY's", ratio(RESPONSE, cell("{case[2]}", belief="{case[3]}"), ex.EASY),
         near_ratio(_before), case=PROTOTYPES, work=lambda case: WORKS[: len(PROTOTYPES[case])]),
     block(
@@ -59,10 +58,5 @@ CLAIMS: Final = (
         ratio(RESPONSE, cell(ex.LEARNED, belief=ex.UNKNOWN), ex.GUESTS), 1.10, work=ex.NAS),
     row("A14: nothing known, mean response over EASY's", ratio(RESPONSE, cell(ex.GUESTS, belief=ex.UNKNOWN), ex.EASY),
         Band(1 - 0.001, 1 + 0.001), "1: no guest", work=ex.NAS),
-)
+))
 # fmt: on
-
-
-def claims(figures: Figures) -> list[Claim]:
-    """Return what was found before and what is wanted, each with what was measured."""
-    return Table(figures).claims(CLAIMS)

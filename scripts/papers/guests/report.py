@@ -11,7 +11,7 @@ from scripts.papers.guests import experiment as ex
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, WORKS, claims
 from scripts.papers.harm import harm
 from scripts.papers.lomarc.experiment import EXACT
-from scripts.papers.pages import Row, Section, aside, claims_of, mean, page, ratio, table, words
+from scripts.papers.pages import Row, Section, aside, claims_of, mean, page, presets, ratio, table
 from scripts.papers.pictures import POLICIES, Point, bars, grid, legend, point_of
 from scripts.papers.saturation import saturation
 from scripts.papers.study import Size
@@ -91,9 +91,6 @@ def _beliefs() -> Section:
 
 
 _HARMED: Final = [Where(ex.W2, name) for name in (ex.PSS, ex.LOMARC, ex.GUESTS, ex.OUTLASTING)]
-_NAMED: Final = words(
-    ("policy", "preset", "what it is"), [(name, f"`{preset}`", text) for name, (preset, _, text) in ex.POLICIES.items()]
-)
 PARTS: Final = {
     "What was expected, and what is wanted": claims_of(claims, text=VERDICTS),
     "All policies": over(ex.EASY, _cells()),
@@ -111,7 +108,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f" who opts in. {ex.NAS}: {min(ex.NAS_JOBS, size.jobs):,} jobs of the model at a load of {ex.NAS_LOAD:g}, named as applications"
         " of measured co-runs. Not all seeds have run everywhere: each row says how many.",
         "",
-        *_NAMED(figures)[:-1],
+        *presets(ex.POLICIES)(figures)[:-1],
     ]
 
 
@@ -126,8 +123,6 @@ def bars_over(
 
     def picture(figures: Figures) -> Any:
         works = [work for work in every if any(figures.seeds(Where(work, name)) for name in names)]
-        if not works:
-            return None
         figure, axes = grid(1, 1)
         places = {name: [Where(work, name) for work in works] for name in names}
         for belief in beliefs:

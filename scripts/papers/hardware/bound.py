@@ -29,10 +29,8 @@ class Application(NamedTuple):
     run_s: float  # of all jobs together, compact
 
 
-def least_makespan_s(
-    applications: Sequence[Application], table: CoRunTable, nodes: int, cores: int, most: float = float("inf")
-) -> float:
-    """Return the bound in seconds; ``most``: ratio to the compact run time that pairs may have at most.
+def least_makespan_s(applications: Sequence[Application], table: CoRunTable, nodes: int, cores: int) -> float:
+    """Return the bound in seconds.
 
     Two jobs of more than half of the machine, which it does not hold spread, cannot run at once either.
     """
@@ -40,7 +38,7 @@ def least_makespan_s(
     progress = [*_compact(applications, cores)]
     for (one, a), (other, b) in combinations_with_replacement(enumerate(applications), 2):
         mine, its = table.ratios.get((a.name, b.name)), table.ratios.get((b.name, a.name))
-        if mine is None or its is None or max(mine, its) > most or max(_spread(a, cores), _spread(b, cores)) > nodes:
+        if mine is None or its is None or max(_spread(a, cores), _spread(b, cores)) > nodes:
             continue
         done = np.zeros(len(applications))
         done[one] += 1.0 / mine / _spread(a, cores)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from scripts.papers.claims import Band, Claim
-from scripts.papers.figures import Figures
+from scripts.papers.claims import Band
 from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, MOST_SLOWER, TABLE_2, WANTED, WANTED_MIXED
-from scripts.papers.rows import Table, change, mean, near, row
+from scripts.papers.rows import change, judging, mean, near, row
 
 MAKESPAN: Final = "makespan_s"
 ON_ARIS: Final = {"ARIS 256": ARIS_256, ex.MIXED: ARIS_MIXED}
@@ -19,7 +18,7 @@ ALL_WANTED: Final = {
 }
 _ELISE = change(MAKESPAN, ex.ELISE, ex.EASY)
 # fmt: off
-CLAIMS: Final = (
+claims: Final = judging((
     row(f"Table 2, mean speedup {{speedup}}: makespan of the {ex.ELISE} against EASY, %", _ELISE,
         near(lambda speedup, **_: TABLE_2[speedup]), speedup=TABLE_2, work=lambda speedup: [f"Marconi {speedup}"]),
     row(f"200 nodes of 20 cores: makespan of the {ex.ELISE} against EASY, %", _ELISE, near(lambda work: ON_ARIS[work]), work=ON_ARIS),
@@ -27,10 +26,5 @@ CLAIMS: Final = (
         lambda points, **_: Band.below(-points), "wanted", work=ALL_WANTED, points=lambda work: [ALL_WANTED[work]]),
     row(f"share of the jobs that are slower than compact by more than 5 %: at most {MOST_SLOWER:g}",
         mean("slower_by_5", ex.CO_EXECUTION), Band.below(MOST_SLOWER), "wanted", work=(ex.MIXED, "ARIS all")),
-)
+))
 # fmt: on
-
-
-def claims(figures: Figures) -> list[Claim]:
-    """Return the claims, each with what was measured."""
-    return Table(figures).claims(CLAIMS)

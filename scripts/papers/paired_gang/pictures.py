@@ -196,7 +196,7 @@ def _sensitivity(figures: Figures) -> Any:
     return figure
 
 
-# By the end of their file's name; each returns None where nothing has run.
+# By the end of their file's name.
 PICTURES: Final[Mapping[str, Callable[[Figures], Any]]] = {
     "": loads,
     "-static": _static,

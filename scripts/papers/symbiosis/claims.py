@@ -8,7 +8,7 @@ from typing import Any, Final
 from scripts.papers.claims import Claim
 from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN, at_most
-from scripts.papers.rows import Found, Row, Table, cell, mean, ratio
+from scripts.papers.rows import Found, Row, Table, cell, judging, mean, ratio
 from scripts.papers.study import BASE
 from scripts.papers.symbiosis import experiment as ex
 
@@ -69,7 +69,7 @@ def _to_shortest(ids: str, key: str, most: float, **each: Any) -> Row:
 _TO_NONE = ratio(RESPONSE, ex.SYMBIOSIS, cell(ex.EASY_SHORTEST, belief=None))
 _U1 = cell(ex.U1_SHORTEST, variant=None)
 # fmt: off
-CLAIMS: Final = (
+claims: Final = judging((
     _against_best("G1", RESPONSE, 0.72),
     _against_best("G20", RESPONSE, 0.72, ex.ANEW),
     _against_best("G2", SLOWDOWN, 0.25),
@@ -96,10 +96,5 @@ CLAIMS: Final = (
         0.90, work=ex.NAS),
     at_most(f"G19: on halves of nodes, mean response over that of {ex.EASY_SHORTEST}", ratio(RESPONSE, ex.HALVES, ex.EASY_SHORTEST),
         0.93, work=ex.NAS_LOG),
-)
+), NAMES)
 # fmt: on
-
-
-def claims(figures: Figures) -> list[Claim]:
-    """Return what is wanted, each with what was measured."""
-    return Table(figures, NAMES).claims(CLAIMS)

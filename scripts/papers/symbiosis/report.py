@@ -10,7 +10,7 @@ from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.claims import P99, RESPONSE, SLOWDOWN
 from scripts.papers.harm import harm
-from scripts.papers.pages import Columns, Section, change, claims_of, means_table, page, ratio, table, words
+from scripts.papers.pages import Columns, Section, change, claims_of, means_table, page, presets, ratio, table
 from scripts.papers.pictures import POLICIES, bars, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
@@ -126,9 +126,6 @@ _FIRST_LOOK: Final = (
 )
 _HARMED: Final = (ex.EASY_SHORTEST, "L-R", ex.U1_SHORTEST, ex.SYMBIOSIS)
 _EXPRESS: Final = Where("W2", ex.EXPRESS, variant=ex.HARMED_AT)
-_NAMED: Final = words(
-    ("policy", "preset", "what it is"), [(name, f"`{preset}`", text) for name, (preset, _, text) in ex.POLICIES.items()]
-)
 PARTS: Final = {
     "What is wanted": claims_of(claims, text=VERDICTS),
     "How much of the gain is its own": _own,
@@ -161,7 +158,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f" jobs of each of {ex.WINDOWS} windows of a log, a node of one core with two contexts for each processor, with users'"
         f" estimates. Settings were chosen with seeds 1 to {ex.TUNED} of W2, by {ex.VARIANTS_TRIED} compositions and settings.",
         "",
-        *_NAMED(figures)[:-1],
+        *presets(ex.POLICIES)(figures)[:-1],
     ]
 
 
@@ -170,8 +167,6 @@ report = page(_head, PARTS, WindowFigures)
 
 def _picture(figures: Figures) -> Any:
     works = [work for work in (*ex.MODELS, *ex.LOGS) if figures.seeds(Where(work, ex.SYMBIOSIS))]
-    if not works:
-        return None
     figure, axes = grid(2, 1)
     for axis, key, factor in ((axes[0], RESPONSE, 1 / 3600), (axes[1], SLOWDOWN, 1.0)):
         rows = {
