@@ -20,10 +20,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 
+class Unwanted(str):
+    """The ``expected`` of an error where no value belongs: the reason."""
+
+    __slots__ = ()
+
+
 def wanted(expected: str, got: str | None) -> str:
-    """Return ``expected ..., got ...``; for ``nothing: reason``, where no value belongs, ``remove it: reason``."""
-    if expected.startswith("nothing: "):
-        return f"remove it: {expected.removeprefix('nothing: ')}"
+    """Return ``expected ..., got ...``, or ``remove it: ...``."""
+    if isinstance(expected, Unwanted):
+        return f"remove it: {expected}"
     return f"expected {expected}" + ("" if got is None else f", got {got}")
 
 

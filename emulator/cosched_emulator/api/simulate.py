@@ -31,6 +31,7 @@ from cosched_emulator.run.replay import REPLAY, REPLAYS, schedule_of, unbound
 from cosched_emulator.run.run import Finished, run, run_counted, store
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.schema import ClockSection, Scenario
+from cosched_hwmodel.errors import Unwanted
 from cosched_hwmodel.quick_classes import frozen
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, choose_class, from_table
@@ -72,7 +73,7 @@ def scenario_of(
     if isinstance(scenario, Prepared):
         if changes:
             key = next(iter(changes))
-            raise ConfigurationError(str(key), "nothing: the scenario is prepared already", repr(changes[key]))
+            raise ConfigurationError(str(key), Unwanted("the scenario is prepared already"), repr(changes[key]))
         return scenario.scenario, scenario
     if isinstance(scenario, Scenario):
         return scenario_of_table(asdict(scenario), changes) if changes else scenario, None

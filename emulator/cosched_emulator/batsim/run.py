@@ -33,6 +33,7 @@ from cosched_emulator.scenario.fault_sections import FaultEntry, FaultsSection
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, WARNING, Workload, WorkloadJob
+from cosched_hwmodel.errors import Unwanted
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim.messages import SUCCESS, read_hosts, write_hosts
@@ -244,10 +245,10 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
         ("policy", bool(scenario.policy)),
     ):
         if wrong:
-            raise ConfigurationError(name, "nothing: Batsim has nothing like it; use --events for machines that go")
+            raise ConfigurationError(name, Unwanted("Batsim has nothing like it; use --events for machines that go"))
     prepared = prepare(scenario)
     if prepared.lags is not None or prepared.own is not None:
-        raise ConfigurationError("manager", "nothing: Batsim's protocol has no lags")
+        raise ConfigurationError("manager", Unwanted("Batsim's protocol has no lags"))
     hosts = hosts or hosts_of_nodes(prepared.nodes, prepared.power)
     if inputs.workloads:
         workload = prepared.workload._replace(jobs=[])

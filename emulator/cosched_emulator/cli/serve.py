@@ -15,6 +15,7 @@ import click
 from cosched_emulator import offered
 from cosched_emulator.cli.scenario_options import A_FILE, DB, FAULTS, SCENARIO, overrides, sets
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_hwmodel.errors import Unwanted
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
 from cosched_terminal.commands import argument, command, given_options, option
@@ -191,7 +192,7 @@ def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str
         scenario = replace(scenario, faults=faults_of(faults))
     if scenario.policy:
         raise ConfigurationError(
-            "policy", "nothing: the scheduler that connects brings its own", file=scenario_file or ""
+            "policy", Unwanted("the scheduler that connects brings its own"), file=scenario_file or ""
         )
     return scenario
 

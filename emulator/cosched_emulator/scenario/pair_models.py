@@ -15,7 +15,7 @@ from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.draws import key as draw_key
-from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownNameError
+from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownNameError, Unwanted
 from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import CustomModel, load_model
@@ -84,7 +84,7 @@ def composite_model(parameters: Mapping[str, NoteValue], section: str) -> Compos
 def refuse_parameters(table: Mapping[str, Any] | None, name: str, section: str) -> None:
     """Raise ConfigurationError for ``parameters`` of a built-in model."""
     if table:
-        expected = f"nothing: {name} is built in, and has keys of its own"
+        expected = Unwanted(f"{name} is built in, and has keys of its own")
         raise ConfigurationError(f"{section}.parameters", expected, ", ".join(map(str, table)))
 
 

@@ -13,6 +13,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.needs import SOURCES, unmet
 from cosched_emulator.scenario.schema import ClockSection, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import ClusterSection, WorkloadSection
+from cosched_hwmodel.errors import Unwanted
 from cosched_hwmodel.topology import parse_layout
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ def check_rules(scenario: Scenario) -> None:
     _check_clock(scenario.clock)
     runs = scenario.clock.mode != "virtual"
     if runs and scenario.policy:
-        raise ConfigurationError("policy", "nothing: the scheduler that connects brings its own")
+        raise ConfigurationError("policy", Unwanted("the scheduler that connects brings its own"))
     check_cluster(scenario.cluster)
     _check_workload(scenario.workload, users=runs)
     for setting, need in unmet(scenario, lambda need: not need.refused or need.met(scenario)):
         got = "a table" if is_dataclass(setting.value) else _toml(setting.value)
-        raise ConfigurationError(setting.path, f"nothing: it has no effect {need.told}", got)
+        raise ConfigurationError(setting.path, Unwanted(f"it has no effect {need.told}"), got)
     if scenario.faults is not None:
         for index, fault in enumerate(scenario.faults.at):
             _check_fault(fault, f"faults.at[{index}]")
@@ -53,7 +54,7 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
 def _check_clock(clock: ClockSection) -> None:
     scaled = clock.mode == "scaled"
     if (clock.speed is not None) != scaled:
-        expected = "emulated seconds per second, a number" if scaled else "nothing: only a scaled clock has a speed"
+        expected = "emulated seconds per second, a number" if scaled else Unwanted("only a scaled clock has a speed")
         raise ConfigurationError("clock.speed", expected, "none" if clock.speed is None else str(clock.speed))
 
 
@@ -66,7 +67,7 @@ def check_cluster(cluster: ClusterSection) -> None:
         raise ConfigurationError("cluster", "either a file or other keys", f"file and {', '.join(others)}")
     if cluster.cores is not None and parse_layout(cluster.preset) is not None:
         raise ConfigurationError(
-            "cluster.cores", f"nothing: preset = {cluster.preset!r} gives the cores", str(cluster.cores)
+            "cluster.cores", Unwanted(f"preset = {cluster.preset!r} gives the cores"), str(cluster.cores)
         )
     if cluster.nodes is not None and cluster.processors is not None:
         raise ConfigurationError("cluster", "either nodes or processors", "both")

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeAlias
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import anchor, read_table, scenario_of_table
 from cosched_emulator.studies.axes import AXES, COLUMNS
+from cosched_hwmodel.errors import Unwanted
 from cosched_plugin.config import assignment_texts
 
 # Columns of the table beside the figures: before them the place of a row, behind them where it comes from.
@@ -166,7 +167,7 @@ class _Reader:
                 f"{place}.{error.path}", error.expected, error.got, error.suggestion, self.file
             ) from error
         if "policy" in given:
-            raise self.error(f"{place}.policy", "nothing: policies are an axis of a study", given["policy"])
+            raise self.error(f"{place}.policy", Unwanted("policies are an axis of a study"), given["policy"])
         return anchor(dict(given), self.folder)
 
     # ---------------------------------------------------------------- axes
@@ -228,11 +229,11 @@ class _Reader:
         rest = dict(given)
         policy = self.policy(rest.pop("policy"), f"{place}.policy") if "policy" in rest else None
         if policy is not None and axis != "policies":
-            raise self.error(f"{place}.policy", "nothing: policies are an axis of their own", policy)
+            raise self.error(f"{place}.policy", Unwanted("policies are an axis of their own"), policy)
         settings = self.settings(rest.pop("set", []), f"{place}.set")
         if settings and not AXES[axis].settings:
             having = " and ".join(sorted(key for key in AXES if AXES[key].settings))
-            raise self.error(f"{place}.set", f"nothing: {having} have settings", list(settings))
+            raise self.error(f"{place}.set", Unwanted(f"{having} have settings"), list(settings))
         name = self.text(f"{place}.name", rest.pop("name", ""))
         if axis == "policies":
             name = name or (policy if isinstance(policy, str) else "")

@@ -49,6 +49,7 @@ from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.sacct.sacct_log import assumptions_of, names_beside, sharing_in
 from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
 from cosched_emulator.workload.swf.swf_writer import write_swf
+from cosched_hwmodel.errors import Unwanted
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
@@ -271,7 +272,9 @@ def _workload(question: Question) -> dict[str, Any]:
         raise ConfigurationError("workload.swf", "a file: it is read for each window", "standard input")
     for key in ("first", "jobs"):
         if workload.get(key):
-            raise ConfigurationError(f"workload.{key}", "nothing: windows of the whole log are run", str(workload[key]))
+            raise ConfigurationError(
+                f"workload.{key}", Unwanted("windows of the whole log are run"), str(workload[key])
+            )
     return workload
 
 

@@ -26,6 +26,7 @@ from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workloa
 from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of, intern_values
 from cosched_emulator.workload.nas import LABELS, PREFIX, kind_of
 from cosched_emulator.workload.side_files.side_file_rows import SideFileRow, csv_rows
+from cosched_hwmodel.errors import Unwanted
 from cosched_hwmodel.units import WHOLE_PPM
 
 PROGRAMS: Final = tuple(PARAMETERS)
@@ -109,7 +110,7 @@ def _program(row: SideFileRow, usual: JobProgram) -> JobProgram:
         raise row.error("program", f"one of {', '.join(PROGRAMS)}, {PREFIX}PROGRAM.CLASS", repr(name))
     for column in COLUMNS[2:-1]:
         if column not in (parameters_of(name) or ()) and row.values.get(column, ""):
-            raise row.error(column, f"nothing: it has no effect on {name}", repr(row.values[column]))
+            raise row.error(column, Unwanted(f"it has no effect on {name}"), repr(row.values[column]))
     share_ppm, jitter_ppm = _part_ppm(row, "cpu_share"), _part_ppm(row, "jitter")
     statements, files = _whole(row, "null_statements"), _whole(row, "files")
     iterations = _whole(row, "iterations")
