@@ -5,10 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sqlite3
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,6 +30,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 for number in (signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
+
+
+# Python does this only from 3.13 on, and where the rubbish is collected, another test runs.
+class Watched(sqlite3.Connection):
+    """A connection that fails tests if nobody closes it, and names the test that opened it."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        self.opened_in = os.environ.get("PYTEST_CURRENT_TEST")
+        super().__init__(*arguments, **more)
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # closed, or never open
+            _ = self.total_changes
+            self.close()
+            raise ResourceWarning(f"a database stayed open: {self.opened_in}")
+
+
+sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # type: ignore[assignment] # takes the same
 
 # The same cases every time, so that a result depends on the change alone. COSCHED_EXPLORE=1 draws others.
 # How long they take is no property of the code on a busy machine.

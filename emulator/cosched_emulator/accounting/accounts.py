@@ -216,10 +216,20 @@ class Accounting:
         steps before, as they have been recorded again, are not what the tables hold.
         """
         begins = self.begins
-        self._replayed = (
-            tables_beside(self._connection, self._base) if compare and self._comparable and begins is None else None
-        )
-        link = self._first if begins is None else begins.link
+        if compare and self._comparable and begins is None:
+            self._replayed = tables_beside(self._connection, self._base)
+        try:
+            yield from self._replay(self._first if begins is None else begins.link)
+            if self._replayed is not None and self.flush():
+                compare_tables(self._connection, self._replayed, self.path or "", self._base)
+        finally:
+            if self._replayed is not None:
+                self._replayed.close()
+            self._replayed = None
+        self._replaying = False
+        self._faults.clear()
+
+    def _replay(self, link: bytes) -> Iterator[Step]:
         while self.step < self._last:
             query = "SELECT step, kind, at_us, body, link FROM journal WHERE step > ? ORDER BY step LIMIT ?"
             for *row, written in list(self._select(query, (self.step, _CHUNK))):  # no name: one chunk at a time
@@ -231,12 +241,6 @@ class Accounting:
                 self.step = row[0]
                 self._changes = 0
                 yield Step(*row[1:])
-        if self._replayed is not None and self.flush():
-            compare_tables(self._connection, self._replayed, self.path or "", self._base)
-            self._replayed.close()
-        self._replayed = None
-        self._replaying = False
-        self._faults.clear()
 
     # The mark follows, and belongs to both journals (`chain.is_of`).
     # Over 50 lines: all in one transaction, so a process that is killed leaves the old journal or the new one.

@@ -64,9 +64,9 @@ class Database(NamedTuple):
 
 def database_in_memory(meta: Mapping[str, str]) -> Database:
     """Return an empty private database that disappears when it is closed."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    _fill(connection, meta)
-    return Database(connection, None, None)
+    with opening(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        _fill(connection, meta)
+        return Database(connection, None, None)
 
 
 def create_database(path: str, meta: Mapping[str, str]) -> Database:
@@ -175,17 +175,13 @@ def open_database(path: str, begin: Callable[[str], chain.Reached | None] | None
 # A journal is played on the copy, and compared with it: a program that has to refuse the file leaves it to the program that made it.
 def _up_to_date_copy(path: str, version: int) -> sqlite3.Connection:
     """Return a copy, in a file that disappears, with the tables of the present version."""
-    copy = sqlite3.connect("", isolation_level=None)
-    try:
+    with opening(sqlite3.connect("", isolation_level=None)) as copy:
         with closing(read_only(path)) as connection:
             _check_pages(connection, path)
             connection.backup(copy)
         migrate(copy, version)
         _check_journal(copy, path, whole=True)
-    except BaseException:
-        copy.close()
-        raise
-    return copy
+        return copy
 
 
 def bring_up_to_date(path: str, database: Database) -> Database:
@@ -197,12 +193,8 @@ def bring_up_to_date(path: str, database: Database) -> Database:
 
 
 def _open_both(path: str, version: int = VERSION, *, whole: bool) -> tuple[sqlite3.Connection, chain.MarkFile]:
-    connection = _open_connection(path, version, whole=whole)
-    try:
+    with opening(_open_connection(path, version, whole=whole)) as connection:
         return connection, _open_mark(path, connection, new=version < CHAINED)
-    except BaseException:
-        connection.close()
-        raise
 
 
 def lock_database(path: str, *, shared: bool = False) -> int:
@@ -310,8 +302,7 @@ def _version(path: str, header: bytes) -> int:
 
 def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -> sqlite3.Connection:
     """Open a database; ``whole``: all of it is read, to see whether it is damaged."""
-    connection = connect(path)
-    try:
+    with opening(connect(path)) as connection:
         if whole:
             _check_pages(connection, path)
         connection.execute("PRAGMA journal_mode=WAL")
@@ -319,10 +310,7 @@ def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -
         connection.execute(f"PRAGMA journal_size_limit={LARGEST_LOG_BYTES}")
         migrate(connection, version)
         _check_journal(connection, path, whole=whole)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        return connection
 
 
 def _check_pages(connection: sqlite3.Connection, path: str) -> None:
@@ -346,6 +334,16 @@ def connect(path: str, how: str = "mode=rw") -> sqlite3.Connection:
     """Return a connection to a file that exists, with SQLite's words for how; transactions begin where they are told to."""
     uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?{how}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
+
+
+@contextmanager
+def opening(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Close a new connection if its first use fails."""
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _fill(

@@ -14,7 +14,7 @@ from cosched_emulator.accounting import chain
 from cosched_emulator.accounting.archive import is_archive
 from cosched_emulator.accounting.database_schema import CHAINED, VERSION, migrate
 from cosched_emulator.accounting.fact_rows import LATER, job_from_json
-from cosched_emulator.accounting.file import DamageError, lock_database, make_database, read_only, sync_folder
+from cosched_emulator.accounting.file import DamageError, lock_database, make_database, opening, read_only, sync_folder
 from cosched_emulator.errors import InputError, InvariantError
 
 # What follows from the journal alone, by key. (Faults are also recorded between steps.)
@@ -76,19 +76,19 @@ def tables_beside(present: sqlite3.Connection, base: chain.Base) -> sqlite3.Conn
 
     They are empty, but for rows from before a ``base`` after which those of jobs that are alive are numbered.
     """
-    connection = sqlite3.connect("", isolation_level=None)
-    connection.execute("PRAGMA journal_mode=OFF")
-    migrate(connection, 0)
-    for (name,) in connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
-    ).fetchall():
-        connection.execute(f"DROP INDEX {name}")
-    connection.execute("BEGIN")
-    for table, numbered in _NUMBERED.items() if base.step else ():
-        query = f"SELECT * FROM {table} WHERE {_PAST[table]} AND {numbered}"
-        for row in present.execute(query, (base.at_us, base.at_us)):
-            connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
-    return connection
+    with opening(sqlite3.connect("", isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=OFF")
+        migrate(connection, 0)
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL"
+        ).fetchall():
+            connection.execute(f"DROP INDEX {name}")
+        connection.execute("BEGIN")
+        for table, numbered in _NUMBERED.items() if base.step else ():
+            query = f"SELECT * FROM {table} WHERE {_PAST[table]} AND {numbered}"
+            for row in present.execute(query, (base.at_us, base.at_us)):
+                connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
+        return connection
 
 
 def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, path: str, base: chain.Base) -> None:

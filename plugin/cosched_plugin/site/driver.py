@@ -72,10 +72,15 @@ class Driver:
     """The manager's half of the conversation, for a real manager that is polled and given orders."""
 
     def __init__(
-        self, machine: m.Welcome, store: Store, actuator: Actuator, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
+        self,
+        machine: m.Welcome,
+        store: Store | None,
+        actuator: Actuator,
+        rules: Rules = EXACT,
+        confirm_us: int = CONFIRM_US,
     ) -> None:
         """``machine`` says what a welcome says of nodes and beliefs; jobs, notes and wakes come from the store and from snapshots."""
-        saved = store.load(machine)
+        saved = None if store is None else store.load(machine)
         self.books = Books(machine if saved is None else saved.welcome)
         self.unfit: dict[int, str] = {}  # jobs that the scheduler is not told of, and why
         # Actions of unknown fate, as (batch, number): the scheduler must begin from a new inventory.
@@ -352,7 +357,8 @@ class Driver:
             for job_id, count in books.restarts.items()
             if count and books.ledger.description(job_id) is not None
         }
-        self._store.save(books.inventory(self._touched), books.restarts, self._orders, self._touched)
+        if self._store is not None:
+            self._store.save(books.inventory(self._touched), books.restarts, self._orders, self._touched)
         self._touched = set()
 
 

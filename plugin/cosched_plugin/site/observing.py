@@ -22,7 +22,6 @@ from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Actuator, Driver, Outcome
 from cosched_plugin.site.poll_loop import Clock, LoggedJob, Manager, PollLoop
 from cosched_plugin.site.snapshots import PENDING
-from cosched_plugin.site.store import IN_MEMORY, Store
 from cosched_terminal.console import WARNING, Log
 
 # Makes a scheduler that tells its reasons to a sink.
@@ -64,7 +63,7 @@ class Observer(PollLoop):
         actuator: Actuator | None = None,
     ) -> None:
         """``say`` takes what would be done; ``annotate`` writes it where a job's owner finds it; ``actuator``: of one that acts."""
-        driver = Driver(manager.machine, Store(IN_MEMORY), actuator or _NoActuator(), manager.rules)
+        driver = Driver(manager.machine, None, actuator or _NoActuator(), manager.rules)
         super().__init__(manager, driver, clock, log, "would be" if actuator is None else "is")
         self._least_rest_s = REST_S
         self._make = make

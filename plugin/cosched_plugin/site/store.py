@@ -31,7 +31,6 @@ VERSION: Final = 1
 _OF_JOBS: Final = ("running", "pending", "notes")
 _KINDS: Final = ("state", "orders", *_OF_JOBS)  # of rows
 BUSY_S: Final = 5.0
-IN_MEMORY: Final = ":memory:"
 _COUNT: Final = integer_reader(0)
 TODO, HANDING, SENT = range(3)  # states of an order: not begun; being carried out, maybe; accepted, and not seen yet
 _STATE: Final = integer_reader(TODO, SENT)
@@ -66,9 +65,8 @@ class Store:
     def __init__(self, path: str) -> None:
         self._path = path
         with self._errors():
-            if path != IN_MEMORY:
-                os.close(open_own(path, os.O_RDWR | os.O_CREAT))
-                check_own(*[path + ending for ending in SQLITE_FILES])
+            os.close(open_own(path, os.O_RDWR | os.O_CREAT))
+            check_own(*[path + ending for ending in SQLITE_FILES])
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
             try:
                 self._begin()

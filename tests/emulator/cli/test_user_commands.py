@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_changes_of_jobs_and_nodes_send_their_requests(run: Run, endpoint: str) 
 
 def test_history_from_a_database_needs_no_manager(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "a b?.db"
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         migrate(connection, 0)
         needed = [row[1] for row in connection.execute("PRAGMA table_info(jobs)") if row[3] and row[4] is None]
@@ -133,10 +134,8 @@ def test_history_from_a_database_needs_no_manager(run: Run, tmp_path: Path) -> N
         (row,) = json.loads(run("history", "--db", str(file), "--most", "1", "--json", manager=False).out)["jobs"]
         assert row["job_id"] == 2
         assert file.read_bytes() == before
-    connection.close()
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA user_version=99")
-    connection.close()
     assert "got version 99" in assert_one_line(run("history", "--db", str(file), manager=False), 2)
     file.write_text("no database at all, but some text that is long enough to be looked at")
     assert "expected a manager's database" in assert_one_line(run("history", "--db", str(file), manager=False), 2)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 from tests.emulator.parts import manager, node_class
@@ -49,4 +50,5 @@ class Recorded:
         self.books.close()
         self.books = Accounting.open(self.path)
         self.live = self._manager()
+        weakref.finalize(self.books, self.books._connection.close)
         restore(self.live, self.books)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -52,6 +53,7 @@ class Site:
         self.books = Accounting.create(None, {})
         jobs = len(self.prepared.workload.jobs)
         self.live = LiveManager(manager, agenda, jobs + 1, self.books.ended_state, self.books.tasks)
+        weakref.finalize(self.books, self.books._connection.close)
         self.quanta: list[QuantumRecord] = []
         self.finished: list[JobFinished] = []
         self.frozen = False

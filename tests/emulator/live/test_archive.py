@@ -94,6 +94,7 @@ def test_a_process_that_is_killed_between_copy_and_removal_loses_nothing_and_dou
     life.accounts, _ = life.restored()  # the next process
     life.compact_journal()
     life.accounts.close()
+    life.whole.close()
     ids = [row["id"] for path in (life.path, life.archive.path) for row in rows(path, "jobs")]
     assert sorted(ids) == sorted(
         life.twin.manager.jobs | dict.fromkeys(row["id"] for row in rows(life.archive.path, "jobs"))
@@ -180,3 +181,5 @@ def test_the_archive_of_another_database_is_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(first.archive.path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (5,)
     assert [*rows(second.path, "jobs")] == held
+    for accounts in (first.accounts, first.whole, second.accounts, second.whole):
+        accounts.close()

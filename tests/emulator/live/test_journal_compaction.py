@@ -95,7 +95,11 @@ class Twins(Life):
     def restored(self) -> tuple[Accounting, LiveManager]:
         accounts = Accounting.open(self.path)
         live = self.new(accounts)
-        restore(live, accounts)
+        try:
+            restore(live, accounts)
+        except BaseException:
+            accounts.close()
+            raise
         return accounts, live
 
     def new(self, books: Accounting | Books) -> LiveManager:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ class Site:
         self.books = Accounting.create(None, {})
         inner = manager(*classes, model=NoContention())
         self.live = LiveManager(inner, Agenda(inner), 1, self.books.ended_state, self.books.tasks)
+        weakref.finalize(self.books, self.books._connection.close)
 
     def do(self, request: requests.Request, at_s: float = 0.0, who: requests.Requester = ROOT) -> dict[str, Any]:
         answer = self.live.command(round(at_s * SECOND), who, request)

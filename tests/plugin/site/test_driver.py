@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,7 +32,7 @@ from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 from cosched_plugin.protocol.vocabulary import record
 from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.snapshots import PENDING, RUNNING, Snapshot
-from cosched_plugin.site.store import IN_MEMORY, SENT, Order, Store
+from cosched_plugin.site.store import SENT, Order, Store, _body, _rows_of
 
 
 def draw_jobs(random: Random, count: int, mean_s: int = 20) -> list[tuple[m.JobSpec, int]]:
@@ -84,10 +85,10 @@ def planned(jobs: list[tuple[m.JobSpec, int]], policy: str) -> dict[int, tuple[i
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
-def test_a_cluster_without_latency_gives_the_schedule_of_a_plain_loop(policy: str, tmp_path: Path) -> None:
+def test_a_cluster_without_latency_gives_the_schedule_of_a_plain_loop(policy: str) -> None:
     jobs = draw_jobs(Random(policy), 150)
     cluster = Cluster(jobs)
-    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver = Driver(MACHINE, None, cluster)
     driver.begin(0, cluster.look())
     play(cluster, driver, policy)
     assert {job_id: (job.start_us, job.runs) for job_id, job in cluster.jobs.items()} == planned(jobs, policy)
@@ -164,11 +165,10 @@ class Compared(Store):
 
     def save(self, welcome: m.Welcome, restarts: Mapping[int, int], orders: Sequence[Order], *only: Any) -> None:
         super().save(welcome, restarts, orders, *only)
-        whole = Store(IN_MEMORY)
-        whole.save(self.driver.books.inventory(), restarts, orders)
-        mine, its = [set(store._connection.execute("SELECT * FROM kept")) for store in (self, whole)]
-        whole.close()
-        assert mine == its
+        whole = _rows_of(self.driver.books.inventory(), restarts, orders)
+        assert set(self._connection.execute("SELECT * FROM kept")) == {
+            (kind, key, _body(kind, row)) for kind, key, row in whole
+        }
 
 
 @drawn(st.integers(0, 1 << 32), few=12, many=1_000)
@@ -176,7 +176,11 @@ def test_nothing_is_contradictory_lost_or_told_twice(tmp_path_factory: pytest.Te
     random = Random(seed)
     policy = random.choice(("fcfs", "easy", "conservative", "pausing", "pausing"))
     cluster = Cluster(draw_jobs(random, 40), random.choice((0, 90_000, SECOND_US)), Random(seed + 1))
-    store = Compared(str(tmp_path_factory.mktemp("d") / "store"))
+    with closing(Compared(str(tmp_path_factory.mktemp("d") / "store"))) as store:
+        played_with_trouble(store, policy, cluster, random)
+
+
+def played_with_trouble(store: Compared, policy: str, cluster: Cluster, random: Random) -> None:
     driver = store.driver = Driver(MACHINE, store, cluster)
     driver.begin(0, cluster.look())
     scheduler: Scheduler | None = None
@@ -289,9 +293,9 @@ def one_job(processes: int = 2) -> Cluster:
     return cluster
 
 
-def test_a_scheduler_that_insists_on_what_is_refused_is_dismissed_with_the_reason(tmp_path: Path) -> None:
+def test_a_scheduler_that_insists_on_what_is_refused_is_dismissed_with_the_reason() -> None:
     cluster = one_job()
-    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver = Driver(MACHINE, None, cluster)
     driver.begin(0, cluster.look())
     insisting = Insisting((m.Run(0, 1, ThreadMask(7), 2),))  # three threads for two processes
     with pytest.raises(RemoteProtocolError, match=r"repeats refused actions.*3 threads to 2 processes") as error:
@@ -302,10 +306,10 @@ def test_a_scheduler_that_insists_on_what_is_refused_is_dismissed_with_the_reaso
     assert cluster.jobs[1].state == RUNNING
 
 
-def test_a_start_that_does_not_come_is_taken_back_and_tried_again(tmp_path: Path) -> None:
+def test_a_start_that_does_not_come_is_taken_back_and_tried_again() -> None:
     cluster = one_job()
     cluster.delay_us = 3 * SECOND_US
-    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver = Driver(MACHINE, None, cluster)
     driver.begin(0, cluster.look())
     scheduler = settle(driver, lambda welcome: core_of("fcfs", welcome))
     cluster.go_to(SECOND_US)
@@ -334,13 +338,13 @@ class Rejecting:
         return [m.RejectJob(event.job.id, "never") for event in events if isinstance(event, m.JobSubmitted)]
 
 
-def test_a_rejection_is_tried_until_the_job_is_gone(tmp_path: Path) -> None:
+def test_a_rejection_is_tried_until_the_job_is_gone() -> None:
     class Reluctant(Cluster):
         def carry_out(self, action: m.Action) -> Outcome:
             return "not yet" if self.now_us < 5 * SECOND_US else super().carry_out(action)
 
     cluster = Reluctant([(m.JobSpec(1, SECOND_US, 2, 10 * SECOND_US), 10 * SECOND_US)])
-    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver = Driver(MACHINE, None, cluster)
     driver.begin(0, cluster.look())
     scheduler: Scheduler = Rejecting()
     for second in range(10):
@@ -354,38 +358,43 @@ def test_a_rejection_is_tried_until_the_job_is_gone(tmp_path: Path) -> None:
 
 def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> None:
     cluster = one_job()
-    first = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
-    first.begin(0, cluster.look())
-    assert first.lost == [
-        "there was no store: 1 jobs are as the manager shows them, 0 of them running; "
-        "what was expected of these, notes and wakes are lost"
-    ]
-    settle(first, lambda welcome: core_of("fcfs", welcome))
-    again = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
-    cluster.go_to(5 * SECOND_US)
-    again.begin(5 * SECOND_US, cluster.look())
-    assert again.lost == []
-    assert again.inventory().running == first.books.inventory().running
-    cluster.go_to(100 * SECOND_US)  # it has ended, and is not shown any more
-    third = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
-    third.begin(100 * SECOND_US, Snapshot({}))
-    assert third.lost == ["1 jobs have ended since, and it is not known how"]
-    assert third.inventory().running == ()
+    with ExitStack() as stores:
+
+        def store() -> Store:
+            return stores.enter_context(closing(Store(str(tmp_path / "first"))))
+
+        first = Driver(MACHINE, store(), cluster)
+        first.begin(0, cluster.look())
+        assert first.lost == [
+            "there was no store: 1 jobs are as the manager shows them, 0 of them running; "
+            "what was expected of these, notes and wakes are lost"
+        ]
+        settle(first, lambda welcome: core_of("fcfs", welcome))
+        again = Driver(MACHINE, store(), cluster)
+        cluster.go_to(5 * SECOND_US)
+        again.begin(5 * SECOND_US, cluster.look())
+        assert again.lost == []
+        assert again.inventory().running == first.books.inventory().running
+        cluster.go_to(100 * SECOND_US)  # it has ended, and is not shown any more
+        third = Driver(MACHINE, store(), cluster)
+        third.begin(100 * SECOND_US, Snapshot({}))
+        assert third.lost == ["1 jobs have ended since, and it is not known how"]
+        assert third.inventory().running == ()
 
 
-def test_a_job_that_no_empty_machine_holds_is_not_told(tmp_path: Path) -> None:
+def test_a_job_that_no_empty_machine_holds_is_not_told() -> None:
     cluster = one_job(processes=NODES * WIDTH + 1)
-    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver = Driver(MACHINE, None, cluster)
     driver.begin(0, cluster.look())
     settle(driver, lambda welcome: core_of("fcfs", welcome))
     assert driver.unfit == {1: "it has 17 processes, and the machine holds 16 like its"}
     assert len(driver.books) == 0
 
 
-def test_a_scheduler_in_another_process_is_asked_through_a_session(tmp_path: Path) -> None:
+def test_a_scheduler_in_another_process_is_asked_through_a_session() -> None:
     jobs = draw_jobs(Random(5), 40)
     cluster = Cluster(jobs)
-    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver = Driver(MACHINE, None, cluster)
     driver.begin(0, cluster.look())
     here = ManagerSession(driver.inventory, lockstep=False)
     there = SchedulerSession("other", "easy")
@@ -416,20 +425,18 @@ def test_a_scheduler_in_another_process_is_asked_through_a_session(tmp_path: Pat
 
 
 def test_names_keep_their_numbers(tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
-    assert [store.number(name) for name in ("w0!1", "17_3", "w0!1")] == [1, 2, 1]
-    store.close()
-    again = Store(str(tmp_path / "store"))
-    assert [again.number(name) for name in ("17_3", "new")] == [2, 3]
+    with closing(Store(str(tmp_path / "store"))) as store:
+        assert [store.number(name) for name in ("w0!1", "17_3", "w0!1")] == [1, 2, 1]
+    with closing(Store(str(tmp_path / "store"))) as again:
+        assert [again.number(name) for name in ("17_3", "new")] == [2, 3]
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database, but long enough to be taken for one" * 20)
     with pytest.raises(UsageError, match="cannot be used as a store"):
         Store(str(tmp_path / "text"))
-    with sqlite3.connect(tmp_path / "newer") as newer:
+    with closing(sqlite3.connect(tmp_path / "newer")) as newer:
         newer.execute("PRAGMA user_version=9")
-    newer.close()
     with pytest.raises(UsageError, match="expected a store of version 1, got 9"):
         Store(str(tmp_path / "newer"))
 
@@ -459,11 +466,10 @@ SPEC = m.JobSpec(1, 0, 1, 5, None)
     ],
 )
 def test_a_store_that_holds_what_cannot_be_is_refused(kind: str, change: Any, tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
     start = Order(1, 0, m.StartJob(1, RUNS, 5, None), 1, SENT)
-    store.save(MACHINE._replace(running=(m.RunningJob(SPEC, 0, RUNS, 5, None),)), {}, (start,))
-    store.close()
-    with sqlite3.connect(tmp_path / "store") as file:
+    with closing(Store(str(tmp_path / "store"))) as store:
+        store.save(MACHINE._replace(running=(m.RunningJob(SPEC, 0, RUNS, 5, None),)), {}, (start,))
+    with closing(sqlite3.connect(tmp_path / "store")) as file, file:
         (body,) = file.execute("SELECT body FROM kept WHERE kind = ?", (kind,)).fetchone()
         told = change
         if isinstance(change, dict):
@@ -471,18 +477,20 @@ def test_a_store_that_holds_what_cannot_be_is_refused(kind: str, change: Any, tm
             if isinstance(told.get("item"), m.RunningJob):
                 told["item"] = record(m.RunningJob).write(told["item"])
         file.execute("UPDATE kept SET body = ? WHERE kind = ?", (pack(told), kind))
-    file.close()
-    with pytest.raises(UsageError, match="store: it holds what no adapter of this version has written: "):
-        Store(str(tmp_path / "store")).load(MACHINE)
+    with (
+        closing(Store(str(tmp_path / "store"))) as store,
+        pytest.raises(UsageError, match="store: it holds what no adapter of this version has written: "),
+    ):
+        store.load(MACHINE)
 
 
 @pytest.mark.parametrize("value", [True, 1, 1.5, "text", (1, (2.0, None, "x"))])
 def test_notes_come_back_as_they_were(value: m.NoteValue, tmp_path: Path) -> None:
-    store = Store(str(tmp_path / "store"))
-    for before in (1, True, value):  # equal ones are told apart
-        store.save(MACHINE._replace(notes=(m.Note(None, "key", before),), wakes=(7,)), {}, ())
-    store.close()
-    saved = Store(str(tmp_path / "store")).load(MACHINE)
+    with closing(Store(str(tmp_path / "store"))) as store:
+        for before in (1, True, value):  # equal ones are told apart
+            store.save(MACHINE._replace(notes=(m.Note(None, "key", before),), wakes=(7,)), {}, ())
+    with closing(Store(str(tmp_path / "store"))) as store:
+        saved = store.load(MACHINE)
     assert saved is not None
     assert repr(saved.welcome.notes) == repr((m.Note(None, "key", value),))
     assert saved.welcome.wakes == (7,)

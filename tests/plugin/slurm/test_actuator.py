@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+import weakref
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,7 +122,9 @@ class Told:
 def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path, version: str = "v0.0.38") -> Enforcer:
     actuator = actuator_of(slurm, version)
     log, clock = Log("test", write=lines.append), Clock(lambda: slurm.now_s)
-    one = Enforcer(actuator._cluster, actuator, Store(str(tmp_path / "store")), told.make, clock, log)
+    store = Store(str(tmp_path / "store"))
+    one = Enforcer(actuator._cluster, actuator, store, told.make, clock, log)
+    weakref.finalize(one, store.close)
     one.begin()
     return one
 

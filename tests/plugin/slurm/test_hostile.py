@@ -8,6 +8,7 @@ import re
 import socket
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -166,10 +167,12 @@ def test_an_odd_value_anywhere_in_a_record_costs_that_record_alone(
     clock = Clock(lambda: now_s[0])
     assert polls.poll(now_s[0])
     cluster = Cluster(polls, Site(partitions=("co",)), 1)
+    store = Store(str(tmp_path / "store"))
     one = Enforcer(
-        cluster, SlurmActuator(cluster, NoTools(), clock, log), Store(str(tmp_path / "store")),
+        cluster, SlurmActuator(cluster, NoTools(), clock, log), store,
         lambda welcome: Watched(welcome, [], []), clock, log, record=list[Any]().append,
     )  # fmt: skip
+    weakref.finalize(one, store.close)
     one.begin()
     slurm.odd = True
     for _ in range(3):
