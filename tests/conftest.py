@@ -10,7 +10,6 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +30,6 @@ for number in (signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
 
-
-# Python does this only from 3.13 on, and where the rubbish is collected, another test runs.
-class Watched(sqlite3.Connection):
-    """A connection that fails tests if nobody closes it, and names the test that opened it."""
-
-    def __init__(self, *arguments: Any, **more: Any) -> None:
-        self.opened_in = os.environ.get("PYTEST_CURRENT_TEST")
-        super().__init__(*arguments, **more)
-
-    def __del__(self) -> None:
-        with suppress(sqlite3.ProgrammingError):  # closed, or never open
-            _ = self.total_changes
-            self.close()
-            raise ResourceWarning(f"a database stayed open: {self.opened_in}")
-
-
-sqlite3.connect = partial(sqlite3.connect, factory=Watched)  # type: ignore[assignment] # takes the same
-
 # The same cases every time, so that a result depends on the change alone. COSCHED_EXPLORE=1 draws others.
 # How long they take is no property of the code on a busy machine.
 settings.register_profile(
@@ -63,6 +44,31 @@ def commands() -> Iterator[Commands]:
     """Commands in a folder whose path is short enough for a socket in it, which pytest's may not be."""
     with tempfile.TemporaryDirectory(prefix="cli-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
         yield running
+
+
+# From 3.13 on Python does this when rubbish is collected, and fails whichever test runs then.
+@pytest.fixture(scope="module", autouse=True)
+def databases_are_closed() -> Iterator[None]:
+    """Fail if tests of a file leave a connection to a database open."""
+    connect, opened = sqlite3.connect, list[tuple[sqlite3.Connection, str]]()
+
+    def watched(*arguments: Any, **more: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(*arguments, **more)
+        opened.append((connection, os.environ.get("PYTEST_CURRENT_TEST", "")))
+        return connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sqlite3, "connect", watched)
+        yield
+    if opened:
+        gc.collect()  # some tests' databases are closed with what has them
+    left = []
+    for connection, test in opened:
+        with suppress(sqlite3.ProgrammingError):  # it is closed
+            _ = connection.total_changes
+            left.append(test)
+            connection.close()
+    assert not left, "databases that stay open"
 
 
 @pytest.hookimpl(tryfirst=True)
