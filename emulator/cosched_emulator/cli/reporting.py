@@ -57,9 +57,12 @@ def report(
         say(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
         if out is not None:
             say(f"run folder: {out}", err=True)
-    too_large = finished.summary["states"][REJECTED]
-    if too_large:
-        warn(f"{too_large} of the jobs that count were rejected, for example because they are larger than the machine")
+    rejected = finished.summary["states"][REJECTED]
+    if rejected and finished.rejected is not None:
+        first, why = finished.rejected
+        warn(
+            f"{rejected} of the jobs that count were rejected; the first one of all, job {first}: {why or 'no reason given'}"
+        )
     if finished.refused:
         warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:

@@ -89,6 +89,8 @@ def explain(
     if submit_us is None:
         records = list(records)
         submit_us = submission(records, job)
+    asked = dict(terms)
+    reason = asked.pop("reason", None)  # of its end
     collector = _Collector(job, submit_us)
     turns = gang_facts.QuantumTurns(quantum)
     for record in records:
@@ -96,18 +98,19 @@ def explain(
         if record["kind"] == "turn":
             turns.take(record)
     if not collector.starts:
-        if not collector.mentioned:
+        if not collector.mentioned and reason is None:
             raise InputError(
                 file,
                 f"a job that the trace mentions: job {job} did not start, and no record names it",
                 None,
             )
-        asked = ", ".join(asks_text({}, terms))
-        raise EmulatorError(
-            f"{file}: job {job} never started{f'; it asked for {asked}' if asked else ''}{collector.so_far()}"
-        )
+        asks = ", ".join(asks_text({}, asked))
+        known = f"{f'; it asked for {asks}' if asks else ''}{collector.so_far()}"
+        if reason is not None and collector.rejected is None:
+            known += f"; the manager gives the reason {reason!r}"
+        raise EmulatorError(f"{file}: job {job} never started{known}")
     starts = collector.starts_with_turns()
-    facts = {"job": job, "starts": starts, "rejected": collector.rejected, "terms": dict(terms)}
+    facts = {"job": job, "starts": starts, "rejected": collector.rejected, "terms": asked}
     return facts if quantum is None else {**facts, "quantum": gang_facts.quantum_facts(turns.wanted(file), job)}
 
 

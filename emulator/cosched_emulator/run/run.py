@@ -22,6 +22,7 @@ from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import CutRuns
 from cosched_plugin.common.process import freeze_heap
+from cosched_plugin.protocol.messages import REJECTED
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
@@ -131,6 +132,20 @@ class Finished(NamedTuple):
     simulated: float | None = None
     counters: Counters | None = None  # of what happened on these nodes meanwhile; None: nothing was simulated so
     energy: RunEnergy | None = None  # None: the watts of the nodes are not known
+    rejected: tuple[int, str] | None = None  # the first job that was, and why
+
+
+class _FirstRejected:
+    """A receiver of ended jobs that keeps the first rejected one."""
+
+    def __init__(self) -> None:
+        self.found: tuple[int, str] | None = None
+
+    def add(self, jobs: EndedJobs) -> None:
+        """Take the next jobs."""
+        if self.found is None:
+            rejected = ((_job_id(each), each.reason) for each in jobs.more.values() if each.state == REJECTED)
+            self.found = next(rejected, None)
 
 
 def run(
@@ -164,7 +179,8 @@ def run(
         each.append(totals.add_job)
         processes.ended_quanta += [totals.add_quantum, quanta.append if files is None else files.add_quantum]
         cpu = None if prepared.power is None else _cpu_energy(prepared, prepared.power, processes)
-    buffer = EndedBuffer(partial(_told, each), builder.add, *(() if files is None else (files.add,)))
+    rejected = _FirstRejected()
+    buffer = EndedBuffer(partial(_told, each), builder.add, rejected.add, *(() if files is None else (files.add,)))
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
     with freeze_heap(cycles=processes is not None):  # processes and jobs refer to each other
@@ -182,7 +198,8 @@ def run(
         (None, None) if processes is None else (processes.cluster.simulated, processes.cluster.counters())
     )
     done = (simulation.batches, manager.refused, [_job_id(record) for record in left])
-    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, counters, energy)
+    cost = (simulated, counters, energy)
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, *cost, rejected.found)
 
 
 def _told(receivers: Iterable[Callable[[JobRecord], None]], records: list[JobRecord]) -> EndedJobs:
@@ -203,14 +220,14 @@ def run_counted(
 ) -> Finished:
     """Return the same as `run` where counting decides, by this rule."""
     records: list[JobRecord] = []
-    builder, made = ColumnBuilder(), CountedJobs(prepared)
+    builder, made, rejected = ColumnBuilder(), CountedJobs(prepared), _FirstRejected()
 
     def columns(ended: list[End]) -> EndedJobs:
         if files is None and keep:
             records.extend(map(made.record, ended))
         return made.columns(ended)
 
-    buffer = EndedBuffer(columns, builder.add, *(() if files is None else (files.add,)))
+    buffer = EndedBuffer(columns, builder.add, rejected.add, *(() if files is None else (files.add,)))
     counted = CountedRun(prepared, rule, buffer.add, progress)
     started = time.perf_counter()
     with freeze_heap(cycles=False):
@@ -220,7 +237,8 @@ def run_counted(
     records.sort(key=_job_id)
     jobs, stays = builder.columns()
     summary, energy = _figures(prepared, jobs, stays, TimeSharingTotals(), None, None)
-    return Finished(prepared, records, summary, wall_s, counted.batches, 0, [], jobs, stays, [], energy=energy)
+    done = (counted.batches, 0, [])
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, [], energy=energy, rejected=rejected.found)
 
 
 def _cpu_energy(prepared: Prepared, power: Sequence[NodePower], processes: Rotating) -> CpuEnergy:

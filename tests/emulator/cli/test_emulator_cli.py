@@ -219,9 +219,25 @@ def test_force_never_removes_other_folders(commands: Commands) -> None:
 
 def test_jobs_larger_than_the_machine_are_rejected_and_the_rest_runs(commands: Commands) -> None:
     (commands.folder / "jobs.swf").write_text(ROW.format(1, 0, 50, 9, 9, 60) + ROW.format(2, 0, 50, 2, 2, 60))
-    code, out, _ = commands.emulator("simulate", "--swf", "jobs.swf", "--nodes", "4", "--json")
+    code, out, err = commands.emulator("simulate", "--swf", "jobs.swf", "--nodes", "4", "--json")
     assert code == 0
+    why = "9 processes wanted, the machine holds 4 of this kind"
+    assert err == f"warning: 1 of the jobs that count were rejected; the first one of all, job 1: {why}\n"
     assert (json.loads(out)["states"]["REJECTED"], json.loads(out)["states"]["COMPLETED"]) == (1, 1)
+
+
+def test_a_job_that_its_partition_refuses_is_told_with_that_reason(commands: Commands) -> None:
+    """It was said to be too large, and explain said that the policy said nothing of it."""
+    (commands.folder / "jobs.swf").write_text(ROW.format(1, 0, 50, 2, 2, 900) + ROW.format(2, 0, 50, 2, 2, 60))
+    (commands.folder / "site.toml").write_text(
+        "[workload]\nswf = 'jobs.swf'\n[cluster]\nnodes = 4\n"
+        "[[partitions]]\nname = 'short'\nmax_time_s = 600\ndefault = true\n"
+    )
+    ran = commands.emulator("simulate", "site.toml", "--out", "r", "--trace", "r/trace.jsonl")
+    why = "900 s wanted, a job of partition short has at most 600 s"
+    assert f"rejected; the first one of all, job 1: {why}\n" in ran.err
+    told = assert_one_line(commands.emulator("explain", "1", "r"), 1)
+    assert told.endswith(f"job 1 never started; the manager gives the reason {why!r}")
 
 
 def test_jobs_that_never_end_are_an_error(commands: Commands) -> None:

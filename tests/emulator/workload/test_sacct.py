@@ -178,7 +178,9 @@ def test_parts_of_a_job_that_changed_its_size_are_one(tmp_path: Path) -> None:
 
 def test_gaps_of_an_array_are_counted_where_no_submission_tells_its_range(tmp_path: Path) -> None:
     report = made(tmp_path, row(7, label="7_0"), row(8, label="7_3"), row(9, label="9_[4-6]", state="PENDING"))
-    assert report.counts[said.VANISHED] == 2
+    assert (
+        report.counts["tasks of arrays without a row, probably cancelled while they waited: not there"] == 2
+    )  # or none: 0,3
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -256,16 +256,19 @@ def read_owners(folder: str | os.PathLike[str], jobs: record_columns.RecordColum
 
 
 def read_facts(folder: str | os.PathLike[str], job: int) -> dict[str, str]:
-    """Return those `FACTS` that a job of the run in ``folder`` has; none where it is no run folder. Raises `InputError`."""
+    """Return the `FACTS` of a job of the run in ``folder``, and the ``reason`` of its end; nothing where there is no run.
+
+    Raises `InputError`.
+    """
     if not (Path(folder) / RUN).is_file():
         return {}
     lines = csv_rows(Path(folder) / run_files.JOBS, JOB_COLUMNS)
-    return next((_facts_of(line) for line in lines if line.count("job_id") == job), {})
+    return next((_facts_of(line, (*FACTS, "reason")) for line in lines if line.count("job_id") == job), {})
 
 
-def _facts_of(line: CsvRow) -> dict[str, str]:
+def _facts_of(line: CsvRow, facts: Iterable[str] = FACTS) -> dict[str, str]:
     metadata = line.text("metadata")
-    told = {fact: metadata.partition(f";{fact}=")[1:] for fact in FACTS}
+    told = {fact: metadata.partition(f";{fact}=")[1:] for fact in facts}
     return {fact: decoded(rest.partition(";")[0]) for fact, (found, rest) in told.items() if found}
 
 
