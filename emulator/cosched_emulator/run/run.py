@@ -172,14 +172,13 @@ def run(
         committed = partial(_record_changes, accounting, manager.diary)
     records: list[JobRecord] = []
     quanta: list[QuantumRecord] = []
-    builder, totals, processes = ColumnBuilder(), TimeSharingTotals(), manager.processes
+    builder, totals, processes, rejected = ColumnBuilder(), TimeSharingTotals(), manager.processes, _FirstRejected()
     each: list[Callable[[JobRecord], None]] = [records.append] if files is None and keep else []
     cpu = None
     if processes is not None:
         each.append(totals.add_job)
         processes.ended_quanta += [totals.add_quantum, quanta.append if files is None else files.add_quantum]
         cpu = None if prepared.power is None else _cpu_energy(prepared, prepared.power, processes)
-    rejected = _FirstRejected()
     buffer = EndedBuffer(partial(_told, each), builder.add, rejected.add, *(() if files is None else (files.add,)))
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
@@ -194,12 +193,10 @@ def run(
     records.sort(key=_job_id)
     jobs, stays = builder.columns()
     summary, energy = _figures(prepared, jobs, stays, totals, processes, cpu)
-    simulated, counters = (
-        (None, None) if processes is None else (processes.cluster.simulated, processes.cluster.counters())
-    )
-    done = (simulation.batches, manager.refused, [_job_id(record) for record in left])
-    cost = (simulated, counters, energy)
-    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, *cost, rejected.found)
+    simulated = None if processes is None else processes.cluster.simulated
+    counters = None if processes is None else processes.cluster.counters()
+    done = (simulation.batches, manager.refused, [_job_id(record) for record in left], jobs, stays, quanta)
+    return Finished(prepared, records, summary, wall_s, *done, simulated, counters, energy, rejected.found)
 
 
 def _told(receivers: Iterable[Callable[[JobRecord], None]], records: list[JobRecord]) -> EndedJobs:
@@ -237,7 +234,7 @@ def run_counted(
     records.sort(key=_job_id)
     jobs, stays = builder.columns()
     summary, energy = _figures(prepared, jobs, stays, TimeSharingTotals(), None, None)
-    done = (counted.batches, 0, [])
+    done = counted.batches, 0, list[int]()
     return Finished(prepared, records, summary, wall_s, *done, jobs, stays, [], energy=energy, rejected=rejected.found)
 
 
