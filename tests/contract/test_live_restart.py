@@ -31,11 +31,13 @@ from cosched_plugin.protocol.messages import CANCELLED, END_STATES
 SECOND_US = 1_000_000
 ANSWER_S = 1.5  # a killed manager will not answer any more
 ROUNDS = 10
+QUIET_S: Final = 2.5  # longer than from a kill to an answer
 REQUESTS = 40  # at most in a round, which ends soon after a kill
 
 
 MANAGERS = ("manager", "other manager")
-ANY_JOBS = ("--nodes", "16", "--node", "rua-4way", "--speed", "3000")
+MACHINE = ("--nodes", "16", "--node", "rua-4way")
+ANY_JOBS = (*MACHINE, "--clock", "scaled", "--speed", "3000")
 
 
 class Site:
@@ -50,7 +52,7 @@ class Site:
         self.took_s: list[float] = []  # from a kill of the manager to an answer
         self._managers = MANAGERS[:managers]
         endpoint = f"ipc://{short}/scheduler"
-        self._manager = ["cosched_emulator", "serve", *options, "--clock", "scaled", "--bind", endpoint, "--users", self.users,
+        self._manager = ["cosched_emulator", "serve", *options, "--bind", endpoint, "--users", self.users,
                          "--db", str(self.db), "--check", *["--standby"][: managers - 1]]  # fmt: skip
         self._plugin = ["cosched_plugin", "serve", "--connect", endpoint, "--policy", policy]
         self._processes: dict[str, Forked] = {}
@@ -294,6 +296,35 @@ def test_a_manager_that_stands_by_may_be_stopped(short: Path, tmp_path: Path) ->
         assert site.serving() == idle
 
 
+# A standby kills a manager that stands still after `STILL_S`: for most of them the emulated machine stands still, too.
+@pytest.mark.parametrize(
+    ("managers", "number", "speed", "still_s"),
+    [(1, signal.SIGKILL, 1, 0.0), (2, signal.SIGKILL, 50, 0.0), (2, signal.SIGSTOP, 50, STILL_S / 2)],
+)
+def test_time_without_events_is_not_lost_with_its_manager(
+    managers: int, number: int, speed: int, still_s: float, short: Path, tmp_path: Path
+) -> None:
+    clock = ("--clock", "real") if speed == 1 else ("--clock", "scaled", "--speed", str(speed))
+    with closing(Site(short, tmp_path, managers, (*MACHINE, *clock), "easy")) as site:
+        site.open()
+
+        def now_s() -> float:
+            with ManagerConnection(site.users, 20.0, awaits_manager=True) as connection:
+                return float(connection.result(requests.ShowStatus())["now_s"])
+
+        with ManagerConnection(site.users, 20.0) as connection:
+            connection.result(submit_job(16, 36_000 * SECOND_US))
+            wait_until(lambda: rows_of(connection.result(requests.ListJobs()))[0]["state"] == "RUNNING")
+        steps = _steps(site)
+        time.sleep(QUIET_S)
+        assert _steps(site) == steps  # nothing is written while nothing happens
+        began_s, before_s = time.monotonic(), now_s()
+        site.strike(number, "manager")
+        after_s = now_s()
+        alive_s = time.monotonic() - began_s - still_s
+    assert before_s <= after_s <= before_s + alive_s * speed
+
+
 RESERVED_S: Final = (100, 2500)
 LIVE: Final = f"""
 cluster = {{nodes = 4, preset = "1x1x1"}}
@@ -307,7 +338,9 @@ def test_who_goes_on_in_mid_reservation_starts_the_same_jobs_in_the_same_order(
     managers: int, short: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "site.toml").write_text(LIVE)
-    place = Site(short, tmp_path, managers, (str(tmp_path / "site.toml"), "--speed", "100"), "easy")
+    place = Site(
+        short, tmp_path, managers, (str(tmp_path / "site.toml"), "--clock", "scaled", "--speed", "100"), "easy"
+    )
     with closing(place), ManagerConnection(place.users, 20.0) as connection:
         place.open()
         ids: dict[str, int] = {}
@@ -347,6 +380,12 @@ def test_a_manager_does_not_come_back_with_other_limits(short: Path, tmp_path: P
         process = fork_program(*command, *more)
         assert process.wait(30) == 2
         assert "expected a database of the same scenario, got limits" in "".join(process.written())
+
+
+def _steps(site: Site) -> int:
+    with closing(sqlite3.connect(site.db)) as connection:
+        (count,) = connection.execute("SELECT count(*) FROM journal").fetchone()
+    return int(count)
 
 
 def _has_left(place: Site, job_id: int) -> Callable[[], bool]:

@@ -1,7 +1,8 @@
 """The steps of a live manager in the form of its journal, and their replay.
 
-The passage of time is a step if it causes a change. A command is on disk before it takes effect, so that a crash cannot undo what
-a user was told; the other steps are written shortly afterwards, with their changes.
+The passage of time is a step if it causes a change; how far time has come since the last step stands in the `lease`. A command is on
+disk before it takes effect, so that a crash cannot undo what a user was told; the other steps are written shortly afterwards, with
+their changes.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ def begin_step(now_us: int, state: Mapping[str, Any], rows: Sequence[Mapping[str
     """Return the first step of a journal that begins anew: the parameters of `LiveManager.take_over`."""
     told = json.dumps({"state": state, "rows": rows}, separators=(",", ":"))
     return Step(BEGIN, now_us, zlib.compress(told.encode()))
+
+
+def pass_time(live: LiveManager, accounting: Accounting, now_us: int) -> None:
+    """Advance to ``now_us``, with a step if that causes a change."""
+    if live.advance(now_us):
+        accounting.append(time_step(live.now_us))
+        accounting.record(live.drain())
 
 
 # A step must give the same state whenever it is played: it may use nothing but the live manager and itself. Steps of earlier

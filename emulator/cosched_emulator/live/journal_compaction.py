@@ -17,7 +17,7 @@ from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.accounting.chain import MACHINE
 from cosched_emulator.accounting.run_meta import check_meta, meta_of
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.live.journal import begin_step, play, time_step
+from cosched_emulator.live.journal import begin_step, pass_time, play
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.difficult import DifficultManager
 from cosched_emulator.run.prepare import Prepared, prepare
@@ -80,11 +80,7 @@ def compact_journal(
 
     ConfigurationError, with nothing changed, if a job of ``before`` cannot be carried over.
     """
-    due_us = before.due_us()
-    if due_us is not None and due_us <= before.now_us:
-        before.advance(before.now_us)
-        accounting.append(time_step(before.now_us))
-        accounting.record(before.drain())
+    pass_time(before, accounting, before.now_us)
     _check_jobs(before, live)
     state = before.state()
     nodes = (before.manager.machine.nodes, live.manager.machine.nodes)

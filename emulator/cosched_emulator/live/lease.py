@@ -3,6 +3,9 @@
 The lock on the database is what keeps two managers apart; the system takes it from a process that ends. A process that is stopped, or
 hangs, keeps it. So the holder also counts its turns in a small mapped file beside the database, which needs no room on a full disk.
 Where the count stands still, a manager that stands by kills the holder: whoever has the lock afterwards is the only one that can write.
+
+The file also keeps the emulated time that was reached, as long as no step of the journal tells a later one. What a process has written
+there survives its kill at any instant, and needs no transaction.
 """
 
 from __future__ import annotations
@@ -11,12 +14,15 @@ import json
 import mmap
 import os
 import signal
+import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.chain import DIGEST_BYTES, Reached, digest
 from cosched_emulator.accounting.file import InUseError
 from cosched_emulator.errors import InputError
 from cosched_plugin.common.process import Service, stop_on_signals
@@ -29,6 +35,10 @@ LOOK_S: Final = 0.1
 _MOST_GAP_S: Final = 1.0  # between two looks: longer ones say that it is the looking process that stood still
 _BYTES: Final = 4096
 _COUNT: Final = slice(_BYTES - 8, _BYTES)
+# After the bytes that earlier programs know: the time and its step in two places by turns, as a kill may leave one half written.
+_TIME: Final = struct.Struct(f"<qq{DIGEST_BYTES}s")
+_PLACE_BYTES: Final = _TIME.size + DIGEST_BYTES
+_ALL_BYTES: Final = _BYTES + 2 * _PLACE_BYTES
 Entered = TypeVar("Entered")
 
 
@@ -40,15 +50,16 @@ def lease_file(database: str) -> str:
 class Lease:
     """The lease of the process that has the lock on a database."""
 
-    def __init__(self, database: str) -> None:
-        """InputError if the file beside the database cannot be written."""
-        self._turns = 0
+    def __init__(self, database: str, run: str = "") -> None:
+        """``run`` is the name of the run whose time is kept. InputError if the file beside the database cannot be written."""
+        self._run = run.encode()
+        self._turns = self._kept = 0
         try:
             with open(open_own(lease_file(database), os.O_RDWR | os.O_CREAT, alone=True), "r+b") as file:
-                file.truncate(_BYTES)
+                file.truncate(_ALL_BYTES)
                 if hasattr(os, "posix_fallocate"):  # else a full disk shows at the first turn
-                    os.posix_fallocate(file.fileno(), 0, _BYTES)
-                self._map = mmap.mmap(file.fileno(), _BYTES)
+                    os.posix_fallocate(file.fileno(), 0, _ALL_BYTES)
+                self._map = mmap.mmap(file.fileno(), _ALL_BYTES)
         except OSError as error:
             text = error.strerror or str(error)
             raise InputError(lease_file(database), "a file that can be written", text) from error
@@ -64,6 +75,13 @@ class Lease:
     def rest(self) -> None:
         """Say that the next turn may take long."""
         self._map[_COUNT] = bytes(8)
+
+    def keep(self, now_us: int, reached: Reached) -> None:
+        """Keep the emulated time until which nothing has followed the last step of the journal; all of that step is written."""
+        self._kept += 1
+        first = _BYTES + self._kept % 2 * _PLACE_BYTES
+        body = _TIME.pack(now_us, reached.step, reached.link)
+        self._map[first : first + _PLACE_BYTES] = body + digest(self._run + body)
 
     def __enter__(self) -> Lease:
         return self
@@ -90,6 +108,26 @@ def read_lease(database: str) -> Holder | None:
         return Holder(int(table["process"]), table["began"], int.from_bytes(content[_COUNT], "little"))
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def time_kept(accounting: Accounting) -> int:
+    """Return the emulated time that the run of these accounts had reached when it stopped after its last step; 0: it is not known."""
+    reached = accounting.reached()
+    if accounting.path is None or reached is None:
+        return 0
+    try:
+        with open(open_own(lease_file(accounting.path)), "rb") as file:
+            content = file.read(_ALL_BYTES)
+    except OSError:
+        return 0
+    run = accounting.meta.get("run", "").encode()
+    latest_us = 0
+    for first in range(_BYTES, len(content) - _PLACE_BYTES + 1, _PLACE_BYTES):
+        body, check = content[first : first + _TIME.size], content[first + _TIME.size : first + _PLACE_BYTES]
+        now_us, step, link = _TIME.unpack(body)
+        if check == digest(run + body) and (step, link) == (reached.step, reached.link):
+            latest_us = max(latest_us, now_us)
+    return latest_us
 
 
 class Watch:

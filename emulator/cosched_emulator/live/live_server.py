@@ -226,6 +226,9 @@ class LiveServer:
 
     def _flush(self) -> None:
         written = self._accounting.flush()
+        reached = self._accounting.reached()
+        if self._lease is not None and reached is not None:
+            self._lease.keep(self._live.now_us, reached)
         if written == self._was_full:
             self._was_full = not written
             if written:

@@ -11,9 +11,9 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.history import HistoryCheck
-from cosched_emulator.live.journal import restore
+from cosched_emulator.live.journal import pass_time, restore
 from cosched_emulator.live.journal_compaction import as_recorded, compact_journal
-from cosched_emulator.live.lease import Lease
+from cosched_emulator.live.lease import Lease, time_kept
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import LiveServer
 from cosched_emulator.live.saved_state import StateWriter, unpacked
@@ -77,8 +77,9 @@ def serve_live(
     clock = LiveClock(live.now_us, prepared.scenario.clock.speed or 1.0)
     if accounting.path is not None and (why := open_folder(accounting.path)):
         log("open-folder", why, level=WARNING)
+    run = accounting.meta.get("run", "")
     with ExitStack() as closing:
-        lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path))
+        lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path, run))
         history = None
         if accounting.begins is not None and accounting.flush():
             history = closing.enter_context(HistoryCheck(accounting, partial(new_manager, prepared)))
@@ -154,7 +155,7 @@ def restore_manager(
     anew: bool = False,
     archive: Archive | None = None,
 ) -> LiveManager:
-    """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty.
+    """Return a live manager at the end of the journal in ``accounting``, and at the time that was reached after it.
 
     ``state`` is that of the step where the accounts begin, if they begin at one. With ``anew``, and if the machine was another, the
     journal begins anew; the accounts begin at no step then. So it does with ``archive``, where the accounts of jobs that ended go.
@@ -163,6 +164,9 @@ def restore_manager(
     live = new_manager(before, accounting) if begins is None else unpacked(state, accounting, before)
     first = accounting.step
     steps = restore(live, accounting)
+    kept_us = time_kept(accounting)
+    if kept_us > live.now_us:
+        pass_time(live, accounting, kept_us)
     if steps:
         played = steps - first
         manager = live.manager

@@ -10,10 +10,26 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.emulator.live.test_live_random import assert_same
+from tests.emulator.live.test_saved_state import PREPARED, SECOND, Site
 from tests.processes import fork_program
 
+from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import InputError
-from cosched_emulator.live.lease import RESTING_S, STILL_S, Holder, Lease, Watch, kill_holder, lease_file, read_lease
+from cosched_emulator.live.journal import time_step
+from cosched_emulator.live.lease import (
+    RESTING_S,
+    STILL_S,
+    Holder,
+    Lease,
+    Watch,
+    kill_holder,
+    lease_file,
+    read_lease,
+    time_kept,
+)
+from cosched_emulator.live.serving import restore_manager
+from cosched_terminal.console import Log
 
 SERVE = ["cosched_emulator", "serve", "--nodes", "2", "--clock", "scaled", "--speed", "10"]
 
@@ -123,3 +139,87 @@ def test_standing_by_needs_a_database_and_a_running_clock(options: list[str], te
     process = fork_program("cosched_emulator", "serve", "--bind", "ipc://s", "--standby", *options, folder=tmp_path)
     assert process.wait(20) == 2
     assert text in process.written()[1]
+
+
+def keep(books: Accounting, *times_us: int) -> None:
+    """Keep times after the last step, as a manager does that is killed then."""
+    assert books.path is not None
+    reached = books.reached()
+    assert reached is not None
+    with Lease(books.path, books.meta["run"]) as lease:
+        for now_us in times_us:
+            lease.keep(now_us, reached)
+
+
+def kept(path: Path) -> int:
+    books = Accounting.open(str(path))
+    list(books.replay())
+    try:
+        return time_kept(books)
+    finally:
+        books.close()
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_the_time_that_is_kept_is_that_of_the_last_step(step: int, tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    books = Accounting.create(str(path), {"kind": "live", "run": "this"})
+    assert time_kept(books) == 0  # an earlier program may have left none
+    for number in range(step):
+        books.append(time_step(number))
+    books.flush()
+    keep(books, 7, 8, 9)
+    with Lease(str(path), "this") as lease:
+        lease.turn()  # the next manager keeps it, too, until it has one of its own
+    assert time_kept(books) == 9
+    books.append(time_step(10))
+    assert time_kept(books) == 0
+    books.close()
+    assert kept(path) == 0  # the step tells the time
+    for file in (path, tmp_path / "c.db-mark"):
+        file.unlink()
+    books = Accounting.create(str(path), {"kind": "live", "run": "another"})
+    for number in range(step):
+        books.append(time_step(number))
+    books.flush()
+    assert time_kept(books) == 0
+    books.close()
+
+
+@pytest.mark.parametrize(("torn", "expected"), [((0,), 9), ((1,), 8), ((0, 1), 0)])
+def test_a_kill_amid_the_writing_of_a_time_leaves_the_one_before(
+    torn: tuple[int, ...], expected: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "c.db"
+    books = Accounting.create(str(path), {"kind": "live", "run": "this"})
+    keep(books, 7, 8, 9)
+    books.close()
+    file = Path(lease_file(str(path)))
+    content = bytearray(file.read_bytes())
+    for place in torn:
+        content[4096 + 48 * place] ^= 64
+    file.write_bytes(content)
+    assert kept(path) == expected
+    file.write_bytes(content[:4096])  # as an earlier program leaves it
+    assert kept(path) == 0
+
+
+@pytest.mark.parametrize("anew", [False, True])
+@pytest.mark.parametrize(("at_s", "more"), [(34, 0), (50, 1)])  # a job ends after 35 s
+def test_a_manager_goes_on_at_the_time_that_was_kept(at_s: int, more: int, anew: bool, tmp_path: Path) -> None:
+    site = Site(tmp_path / "c.db")
+    site.work(1, 3)
+    steps = site.books.step
+    keep(site.books, at_s * SECOND)
+    site.books.close()
+    site.live.advance(at_s * SECOND)  # as if it had not been killed
+    books = Accounting.open(site.path)
+    live = restore_manager(PREPARED, books, Log(), anew=anew)
+    assert live.now_us == at_s * SECOND + anew
+    assert books.step == steps + more + anew
+    assert len(live.manager.running) == len(site.live.manager.running) == 1 - more
+    if not anew:
+        assert_same(site.live, live)
+    ended = [row["end_us"] for row in books.history("", 10)]
+    assert ended == [35 * SECOND] * more
+    books.close()
