@@ -238,7 +238,7 @@ def test_a_record_that_cannot_be_read_is_left_out_with_its_reason(odd: str, why:
 def test_a_job_on_nodes_counts_as_it_was_last_read_and_one_that_waits_does_not() -> None:
     good = answer(row(1, job_state="RUNNING", nodes="n1"), row(2))
     odd = answer(row(1, job_state="RUNNING", nodes="n1", tasks=-1), row(2, tasks=-1))
-    deep = answer(row(1)[:-1] + ', "x": ' + "[" * 5_000 + "]" * 5_000 + "}")
+    deep = answer(row(1)[:-1] + ', "x": ' + "[" * 100_000 + "]" * 100_000 + "}")
     rest = Rest(Canned(good, odd, deep, good), "v0.0.38")
     counts = []
     for now_s in range(4):
