@@ -42,14 +42,12 @@ KINDS: Final = {
     "nodes": f"A machine of that many nodes, jobs for {BUSY:.0%} of them:",
     "threads": f"{FAT:,} nodes of that many hardware threads, jobs for {BUSY:.0%} of the machine:",
 }
-EACH_START: Final = "after each start, all pending jobs are looked at for the next one (`policies/backfilling/easy.py`)"
-PARTNERS: Final = f"{EACH_START}, and compared as partners"
-PLACES: Final = f"{EACH_START}; each of them searches for places at every later end"
-HALVES: Final = (
-    "after each start, a place on halves of nodes is searched for each pending job (`policies/coexecution/halves.py`)"
-)
+EACH_START: Final = "each start examines all pending jobs for the next one (`policies/backfilling/easy.py`)"
+PARTNERS: Final = f"{EACH_START}, and compares them as partners"
+PLACES: Final = f"{EACH_START}; each is tried at every later end"
+HALVES: Final = "each start searches places on halves of nodes for all pending jobs (`policies/coexecution/halves.py`)"
 EACH_MOVE: Final = "each early end moves most promises, and each move lets others follow"
-PLANS: Final = "{}; whether a group is fair is found by planning all pending jobs anew (`policies/slack.py`)"
+PLANS: Final = "{}; the fairness of a group takes a plan of all pending jobs (`policies/slack.py`)"
 REASONS: Final[Mapping[str, str]] = {
     "sjbf": "each end sorts all jobs that fit by their estimates",
     **dict.fromkeys(("conservative", "ssp"), EACH_MOVE),
