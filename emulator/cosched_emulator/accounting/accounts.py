@@ -236,7 +236,7 @@ class Accounting:
                 link = next_link(link, tuple(row))
                 if link != written:
                     raise file.DamageError(
-                        self.path or "", f"step {row[0]} of the journal as it was written", "another one"
+                        self.path or "", f"step {row[0]} of the journal as it was written", "a changed one"
                     )
                 self.step = row[0]
                 self._changes = 0
@@ -255,7 +255,9 @@ class Accounting:
         changes begin with the rows of the jobs that are alive. AccountingError, with nothing changed, if that cannot be written.
         """
         if self.unplayed or not self.flush():
-            raise AccountingError(self.trouble or f"{self.unplayed} steps are not played", self.path or "")
+            raise AccountingError(
+                self.trouble or f"{self.unplayed} steps of the journal have not been replayed", self.path or ""
+            )
         connection, at_us, number = self._connection, step.at_us - 1, self.step + 1
         archived = 0 if archive is None else archive.copy(connection, self.meta["run"], at_us)
         try:
@@ -278,7 +280,7 @@ class Accounting:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo()
-            text = f"expected room for a new journal beside the old one, which is as it was, got {error}"
+            text = f"expected room for a new journal beside the old one, which is unchanged, got {error}"
             raise AccountingError(text, self.path or "") from error
         except BaseException:
             self._undo()

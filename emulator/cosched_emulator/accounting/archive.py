@@ -74,7 +74,7 @@ class Archive(NamedTuple):
             text = f"one of version {version}" if kind == ARCHIVE_ID else "another database"
             raise InputError(self.path, f"an archive of version {VERSION} or older, or no file", text)
         if tables and archive.execute("SELECT value FROM meta WHERE key = 'run'").fetchone() not in (None, (run,)):
-            raise InputError(self.path, "the archive of this database", "that of another one")
+            raise InputError(self.path, "the archive of this database", "the archive of another one")
         migrate(archive, version)
         archive.execute(f"PRAGMA application_id={ARCHIVE_ID}")
         archive.execute("INSERT OR IGNORE INTO meta VALUES ('run', ?)", (run,))

@@ -135,7 +135,7 @@ def read_mark(database: str, *, shared: bool = False) -> Mark:
         raise InputError(file, "the mark of the last confirmed step", error.strerror or str(error)) from error
     body, check = content[: _MARK.size], content[_MARK.size :]
     if len(body) != _MARK.size or check != digest(body) or not body.startswith(_MAGIC):
-        raise InputError(file, "the mark of the last confirmed step", "something else, or a damaged one")
+        raise InputError(file, "the mark of the last confirmed step", "a damaged mark, or another file")
     return Mark(*_MARK.unpack(body)[1:])
 
 

@@ -76,9 +76,7 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
     for file in (f"{path}-wal", f"{path}-journal", chain.mark_file(path)):
         # SQLite would merge its contents into the new database; a mark of nothing is that of a process that was killed here.
         if os.path.lexists(file) and not (file == chain.mark_file(path) and chain.read_mark(path).step == 0):
-            raise InputError(
-                file, "no such file (it belongs to a database that was moved: put that back, or remove this)"
-            )
+            raise InputError(file, "no such file: its database was moved; put the database back, or remove this file")
     check_beside(path)
     lock, mark = _new_file(path, meta, (), {}, replaces=False)
     try:
@@ -257,7 +255,7 @@ def _check_end(path: str) -> None:
     with closing(read_only(path)) as connection:
         meta = dict(connection.execute("SELECT key, value FROM meta"))
         if not _belongs(mark, meta):
-            raise DamageError(path, "the meta data that the database was made with", "others")
+            raise DamageError(path, "the meta data that the database was made with", "changed ones")
         if chain.first_link(meta) != mark.first:
             return  # all that it marks is in what the journal began anew with
         (last,) = connection.execute("SELECT coalesce(max(step), 0) FROM journal").fetchone()
@@ -266,7 +264,7 @@ def _check_end(path: str) -> None:
             raise DamageError(path, f"a journal with step {mark.step}", text)
         link = connection.execute("SELECT link FROM journal WHERE step = ?", (mark.step,)).fetchone()
         if mark.step and (link is None or link[0] != mark.link):
-            raise DamageError(path, f"the step {mark.step} that was confirmed", "another one")
+            raise DamageError(path, f"the step {mark.step} that was confirmed", "another step")
 
 
 def _belongs(mark: chain.Mark, meta: Mapping[str, str]) -> bool:
@@ -289,12 +287,12 @@ def _has(path: str, begin: chain.Reached) -> bool:
 def _version(path: str, header: bytes) -> int:
     """Return the version of the schema, from the file's first bytes: SQLite may repair, and so change, a file that it opens."""
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-        raise InputError(path, _OURS, "a file that is no database" if header else "an empty file")
+        raise InputError(path, _OURS, "a file that is not a database" if header else "an empty file")
     if int.from_bytes(header[68:72], "big") != APPLICATION_ID:
-        raise InputError(path, _OURS, "a database of something else")
+        raise InputError(path, _OURS, "a database of another program")
     version = int.from_bytes(header[60:64], "big")
     if version > VERSION:
-        raise InputError(path, f"a database of version {VERSION} or older", f"version {version}: a newer program's")
+        raise InputError(path, f"a database of version {VERSION} or older", f"version {version}, of a newer program")
     if version < 1:
         raise InputError(path, _OURS, "one without a version")
     return version

@@ -99,7 +99,7 @@ def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, pa
         except sqlite3.Error as error:
             raise DamageError(path, "tables that can be read", str(error)) from error
         if past != base.past:
-            raise DamageError(path, AS_THEY_WERE, "others")
+            raise DamageError(path, AS_THEY_WERE, "changed ones")
     for table, key in _TABLES.items():
         query = f"SELECT * FROM {table} WHERE NOT {_PAST[table]} ORDER BY {key}"
         try:
@@ -108,8 +108,8 @@ def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, pa
                     table == "jobs" and row and expected and _same_job(connection, row, expected)
                 ):
                     which = (row or expected)[0]
-                    text = f"another row {which}" if row and expected else f"{'one' if row else 'no'} row {which}"
-                    raise DamageError(path, f"what the journal says in the table {table} (by this program)", text)
+                    text = f"a different row {which}" if row and expected else f"{'one' if row else 'no'} row {which}"
+                    raise DamageError(path, f"table {table} as this program replays it from the journal", text)
         except sqlite3.Error as error:
             raise DamageError(path, f"a table {table} that can be read", str(error)) from error
 
@@ -127,7 +127,7 @@ def _same_job(connection: sqlite3.Connection, row: Sequence[Any], expected: Sequ
         return False
 
 
-AS_THEY_WERE: Final = "the tables up to where the journal begins as they were then"
+AS_THEY_WERE: Final = "unchanged rows from before the first step of the journal"
 
 # ---------------------------------------------------------------- what is whole
 
@@ -165,7 +165,7 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
     with suppress(sqlite3.Error):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version and not CHAINED <= version <= VERSION:
-            return Found(False, 0, confirmed, (f"its version is {version}, and this program's {VERSION}",))
+            return Found(False, 0, confirmed, (f"its version is {version}; this program has version {VERSION}",))
     try:
         told = connection.execute("PRAGMA integrity_check(3)").fetchall()
         troubles += [" ".join(text.split()) for (text,) in told if text != "ok"]
@@ -173,7 +173,7 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
         troubles.append(f"SQLite: {error}")
     meta = _meta(connection)
     if meta is None or (mark is not None and not chain.is_of(mark, meta)):
-        troubles.append("the meta data is not what the database was made with")
+        troubles.append("the meta data has changed since the database was made")
     whole = _whole(connection, meta, mark)
     base = chain.base_of(meta or {})
     steps = whole[-1].row[0] if whole else base.step
@@ -181,7 +181,7 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
     with suppress(sqlite3.Error):
         rows = connection.execute("SELECT coalesce(max(step), 0) FROM journal").fetchone()[0]
         if base.step and past_digest(connection, base.at_us) != base.past:
-            troubles.append(f"expected {AS_THEY_WERE}, got others")
+            troubles.append(f"expected {AS_THEY_WERE}, got changed ones")
     if steps < rows:
         troubles.append(f"step {steps + 1} of the journal is damaged or missing, of {rows}")
     if confirmed is not None and steps < confirmed:
@@ -246,8 +246,8 @@ def salvage(path: str, meta: Mapping[str, str]) -> str:
                     os.link(path + ending, aside + ending)
             make_database(path, kept, [linked.row for linked in whole], past)
         sync_folder(os.path.dirname(os.path.abspath(path)))
-        what = "; ".join(found.troubles) or "nothing is damaged but, perhaps, the tables"
-        return f"{found.steps} steps of {path} are kept, the file as it was is {aside}: {what}"
+        what = "; ".join(found.troubles) or "the journal is whole; the tables were rebuilt"
+        return f"{found.steps} steps of {path} are kept; the old file is {aside}: {what}"
     finally:
         os.close(lock)
 

@@ -222,8 +222,7 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
     counted = min(_COUNTS & set(cluster), default=None)
     if inputs.platform is not None:
         if counted is not None:
-            expected = "nothing beside a platform, which has the hosts"
-            raise ConfigurationError(f"cluster.{counted}", expected, "a setting")
+            raise ConfigurationError(f"cluster.{counted}", Unwanted("the platform has the hosts"))
         hosts = read_platform(inputs.platform, inputs.master, inputs.most_hosts)
         cluster["nodes"] = len(hosts)
         if scenario_file is None and not {"preset", "cores"} & set(cluster):
@@ -234,7 +233,7 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
     if inputs.workloads:
         if table.get("workload"):
             key = next(iter(table["workload"]))
-            raise ConfigurationError(f"workload.{key}", "nothing beside files of Batsim's (--workload)", "a setting")
+            raise ConfigurationError(f"workload.{key}", Unwanted("--workload has the jobs"))
         # The jobs come from elsewhere, as those of users do
         table = {**table, "clock": {**table.get("clock", {}), "mode": "real"}}
     scenario = read_scenario(scenario_file, table)
@@ -245,7 +244,7 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
         ("policy", bool(scenario.policy)),
     ):
         if wrong:
-            raise ConfigurationError(name, Unwanted("Batsim has nothing like it; use --events for machines that go"))
+            raise ConfigurationError(name, Unwanted("Batsim does not have it; --events has unavailable machines"))
     prepared = prepare(scenario)
     if prepared.lags is not None or prepared.own is not None:
         raise ConfigurationError("manager", Unwanted("Batsim's protocol has no lags"))
@@ -287,7 +286,7 @@ def run(built: Built, options: Options, outputs: Outputs, link: Any) -> dict[str
         raise
     except BaseException as error:
         defect = isinstance(error, Exception)  # or a signal
-        link.close("a defect of the emulator; its own output has more" if defect else "it was ended")
+        link.close("a defect of the emulator; see its output" if defect else "it was ended")
         raise
     link.close()
     return outputs.finish(simulator, f"cosched {own_version()}", link.spent_s, time.perf_counter() - began_s)
@@ -302,17 +301,17 @@ def run(built: Built, options: Options, outputs: Outputs, link: Any) -> dict[str
 SPEED: Final = 1e9  # flop/s of a host that no platform describes
 # What no log and no side file holds: whether a job has it, and what is told of such jobs.
 _LOSSES: Final[tuple[tuple[Callable[[WorkloadJob], bool], str], ...]] = (
-    (lambda job: job.spec.limit_us is None, "have no walltime: their estimate is what it says, or a day"),
-    (lambda job: job.demand is not None, "ask for bandwidth (demand), which no log holds: it is lost"),
-    (lambda job: job.exit_code != 0, "fail (ret), which no log holds: they succeed"),
-    (lambda job: job.spec.priority != 0, "have a priority, which no log holds: it is lost"),
+    (lambda job: job.spec.limit_us is None, "have no walltime: the estimate is that of the job, or a day"),
+    (lambda job: job.demand is not None, "request bandwidth (demand), which a log cannot hold: lost"),
+    (lambda job: job.exit_code != 0, "fail (ret), which a log cannot hold: they complete"),
+    (lambda job: job.spec.priority != 0, "have a priority, which a log cannot hold: lost"),
     (
         lambda job: any(text and not text.isdecimal() for text in (job.spec.user, job.spec.name)),
-        "have a user or a name that is no number: it is lost",
+        "have a user or a name that is not a number: lost",
     ),
     (
         lambda job: job.spec.unpaired or not is_plain(job.spec._replace(memory_mb=0)),
-        "ask for certain nodes, for threads or for resources, which no log holds: it is lost",
+        "request certain nodes, threads or resources, which a log cannot hold: lost",
     ),
 )
 _IN_PLAN: Final = re.compile(r"faults\.at\[(\d+)\]\.node")
@@ -338,9 +337,9 @@ def lost_of_log(log: Workload) -> Iterator[str]:
     """Yield what a log has that no workload of Batsim's holds."""
     if log.unread:
         fields = ", ".join(f"{name} ({count} rows)" for name, count in log.unread)
-        yield f"no workload of Batsim's holds these fields of the log, they are lost: {fields}"
+        yield f"a Batsim workload cannot hold these fields of the log: {fields}"
     if log.epoch != NO_EPOCH:
-        yield "no workload of Batsim's holds when the log began (UnixStartTime, TimeZone): it is lost"
+        yield "a Batsim workload cannot hold when the log began (UnixStartTime, TimeZone)"
 
 
 def from_batsim(files: Sequence[str], cores: int, platform: str | None = None, master: str = MASTER) -> Workload:
@@ -360,11 +359,11 @@ def from_batsim(files: Sequence[str], cores: int, platform: str | None = None, m
         takes_us = max(1, run_us(profiles[job.workload], job.profile, job.res, speed))
         source_id = int(job.own_name) if numbered else number
         found.append(job.work._replace(spec=spec, run_us=takes_us, source_id=source_id))
-    notes = [] if numbered else [f"{WARNING}names of jobs are no numbers of their own: jobs are numbered from 1"]
+    notes = [] if numbered else [f"{WARNING}jobs are numbered from 1, because their names are not distinct numbers"]
     notes += _lost_fields(jobs)
     known: dict[str, dict[str, bool]] = {workload: {} for workload in profiles}
     talking = sum(exchanges(profiles[job.workload], job.profile, known[job.workload]) for job in jobs)
-    notes += [f"{WARNING}{talking} jobs exchange messages (com), which take no time here"] if talking else []
+    notes += [f"{WARNING}{talking} jobs exchange messages (com), which take no time in the emulator"] if talking else []
     processors = max([hosts * cores, *[job.spec.processes for job in found]], default=1)
     return Workload(found, processors, " ".join(files), (*notes, *_lost(found)))
 
@@ -374,7 +373,7 @@ def _lost_fields(jobs: Sequence[BatsimJob]) -> list[str]:
     counts = Counter(key for job in jobs for key in job.object if key not in KEYS)
     shown = [f"{printable(key[:40])} ({count} jobs)" for key, count in counts.most_common(_MOST_SHOWN)]
     shown += [f"{len(counts) - _MOST_SHOWN} more"] if len(counts) > _MOST_SHOWN else []
-    return [f"{WARNING}no log holds these fields of jobs, they are lost: {', '.join(shown)}"] if shown else []
+    return [f"{WARNING}a log cannot hold these fields of jobs: {', '.join(shown)}"] if shown else []
 
 
 def _lost(jobs: Sequence[WorkloadJob]) -> list[str]:

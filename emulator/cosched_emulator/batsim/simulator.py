@@ -313,7 +313,7 @@ class Simulator:
         speed = self.states.slowest(hosts)
         takes_us = max(1, run_us(self._profiles[job.workload], job.profile, len(hosts), speed))
         if self.now_us + takes_us > b.LATEST_S * SECOND_US:
-            text = f"the job would end later than {b.LATEST_S:g} s after the beginning"
+            text = f"the job would end later than {b.LATEST_S:g} s after the start of the simulation"
             raise RemoteProtocolError("limit", f"{path}.job_id", text)
         managed = self._manager.jobs[spec.id]
         if takes_us != managed.job.run_us or spec.processes != sum(counts):
@@ -339,7 +339,7 @@ class Simulator:
         if host in self.states.down:
             return f"host {host} is unavailable"
         if host in self.states.off:
-            return f"host {host} is switched off, or on its way"
+            return f"host {host} is switched off, or changes its state"
         return f"host {host} has a job, and hosts are not shared"
 
     def _counts(self, job: BatsimJob, hosts: Sequence[int], data: Mapping[str, Any], path: str) -> list[int]:
@@ -357,7 +357,7 @@ class Simulator:
                 b.refuse(f"{path}.mapping", "an executor on each host of alloc", "none on some")
             return counts
         if len(hosts) != job.res and not is_total(self._profiles[job.workload], job.profile):
-            b.refuse(f"{path}.alloc", f"{job.res} hosts, as the job asks for", f"{len(hosts)} hosts", "state")
+            b.refuse(f"{path}.alloc", f"the {job.res} hosts that the job requests", f"{len(hosts)} hosts", "state")
         if processes == len(hosts) or len(hosts) != job.res:
             return [1] * len(hosts)
         counts = []

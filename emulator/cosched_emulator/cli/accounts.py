@@ -44,6 +44,6 @@ def check(
     else:
         for trouble in found.troubles:
             say(trouble)
-        say(f"{file}: {found.steps} steps are intact" + ("" if found.whole else ", and others are not"))
+        say(f"{file}: {found.steps} steps are intact" + ("" if found.whole else "; others are not"))
     if not found.whole:
         sys.exit(1)

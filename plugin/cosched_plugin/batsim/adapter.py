@@ -102,11 +102,9 @@ class Decisions:
             why = "the policy puts two jobs on a host" if self._site.jobs is None else "the site file allows it"
             raise MachineError(f"up to {jobs} jobs share a host ({why}): expected Batsim with --enable-compute-sharing")
         if self._pairs and jobs < 2:
-            raise MachineError(
-                "the policy puts two jobs on a host, and the site file allows one: expected hosts.jobs = 2"
-            )
+            raise MachineError("the policy puts two jobs on a host, the site file allows one: expected hosts.jobs = 2")
         if self._pairs and self._site.belief.contention == "none":
-            text = "the policy pairs jobs by what the site believes of them, and no site file says anything: none will share"
+            text = "the policy pairs jobs by beliefs of the site file, and there is none: no jobs will share hosts"
             self._log("belief", text, level=WARNING)
         self._reader = JobReader(self._site, data, path, jobs)
         self._down = set(hosts.down)
@@ -173,9 +171,7 @@ class Decisions:
         self.jobs += 1
         if spec.processes > len(self._hosts.numbers):
             self.rejected += 1
-            self._log(
-                "rejected", f"job {name} asks for {spec.processes} hosts, and there are {len(self._hosts.numbers)}"
-            )
+            self._log("rejected", f"job {name} requests {spec.processes} hosts of {len(self._hosts.numbers)}")
             replies.append(b.write_event(self._now_us, "REJECT_JOB", f'{{"job_id":{b.write_text(name)}}}'))
             return []
         self.ids[name] = number
@@ -197,7 +193,7 @@ class Decisions:
             b.refuse(f"{path}.job_state", f"one of {', '.join(sorted(_ENDS))}", state)
         number = self.ids.get(name)
         if number is None or number not in self._running:
-            raise RemoteProtocolError("state", f"{path}.job_id", f"job {name} has completed, and it does not run")
+            raise RemoteProtocolError("state", f"{path}.job_id", f"job {name} completed, but it does not run")
         self._running.discard(number)
         del self.ids[name], self._names[number]
         return m.JobEnded(number, _ENDS[state])
@@ -219,7 +215,7 @@ class Decisions:
         if events > 1:
             raise RemoteProtocolError("state", event.path, "SIMULATION_ENDS comes alone")
         if self.ids:
-            text = f"the simulation ends, and {len(self.ids)} jobs have not, such as {next(iter(self.ids))}"
+            text = f"the simulation ended before {len(self.ids)} jobs, such as {next(iter(self.ids))}"
             raise RemoteProtocolError("state", event.path, text)
         self.ended = True
 
@@ -265,7 +261,7 @@ class Decisions:
             case m.KillJob(job_id):
                 found.append(b.write_event(now_us, "KILL_JOB", f'{{"job_ids":[{b.write_text(self._names[job_id])}]}}'))
             case _:
-                return f"Batsim has nothing like {type(action).__name__}"
+                return f"Batsim does not support {type(action).__name__}"
         return None
 
     def _execute(self, start: m.StartJob, now_us: int) -> str:

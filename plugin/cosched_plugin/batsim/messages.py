@@ -110,7 +110,7 @@ def read_json(frame: bytes) -> Any:
     """Return the value of a JSON text in UTF-8; raises RemoteProtocolError, code ``malformed``."""
     if frame.startswith(_OUR_END):
         raise RemoteProtocolError(
-            "internal", "", f"the other end gives up: {frame[:MOST_REASON].decode('utf-8', 'replace')}"
+            "internal", "", f"the other end gave up: {frame[:MOST_REASON].decode('utf-8', 'replace')}"
         )
     try:
         value = _DECODER.decode(frame.decode("utf-8"))

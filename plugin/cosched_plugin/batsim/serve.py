@@ -123,7 +123,7 @@ class _Server:
                 self._fail(str(error))
                 raise
             self._say(sender, _failure(str(error)))
-            self._log("stranger", f"what came is no simulation that begins: {error}", level=WARNING)
+            self._log("stranger", f"a message that does not begin a simulation: {error}", level=WARNING)
             self._decisions = self._make()
             return False
         except PluginError as error:
@@ -132,7 +132,7 @@ class _Server:
             raise
         except BaseException:
             self._peer = sender
-            self._fail("a defect of the scheduler; its own output has more")
+            self._fail("a defect of the scheduler; see its output")
             raise
         if self._peer is None:
             self._left()  # who came and went before does not count
@@ -148,12 +148,12 @@ class _Server:
                 raise ProtocolError(f"no simulation has begun within {self._wait_s:g} s")
         elif left:
             raise ProtocolError(
-                "Batsim is gone before SIMULATION_ENDS: it has aborted or was ended, and its own output says why "
-                f"(a message of more than {MAX_MESSAGE_BYTES >> 20} MiB closes the connection as well)"
+                "Batsim ended before SIMULATION_ENDS; its output says why "
+                f"(a message of more than {MAX_MESSAGE_BYTES >> 20} MiB also closes the connection)"
             )
         elif quiet_s > self._silence_s:
-            self._fail(f"nothing was heard for {self._silence_s:g} s")
-            raise ProtocolError(f"Batsim has said nothing for {self._silence_s:g} s (--silence)")
+            self._fail(f"no message for {self._silence_s:g} s")
+            raise ProtocolError(f"no message from Batsim for {self._silence_s:g} s (--silence)")
 
     def _left(self) -> bool:
         """Count connections; return whether there was none for a moment: a socket whose message was too large connects again."""

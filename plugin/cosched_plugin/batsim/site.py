@@ -210,7 +210,7 @@ def spec_of(raw: Mapping[str, Any], path: str) -> JobSpec:
     try:
         spec = JOB.read(frozen(raw))
     except RecursionError:
-        refuse(path, "fields of a job, and no lists within lists", raw)
+        refuse(path, "fields of a job, without lists in lists", raw)
     except Fault as fault:
         raise RemoteProtocolError(fault.code, f"{path}.{fault.path}" if fault.path else path, fault.text) from fault
     assert isinstance(spec, JobSpec)

@@ -135,7 +135,7 @@ class Driver:
         events = self._absorb()
         unseen = sum(isinstance(event, m.JobEnded) and event.state == m.UNKNOWN for event in events)
         if unseen:
-            self.lost.append(f"{unseen} jobs have ended since, and it is not known how")
+            self.lost.append(f"{unseen} jobs have ended since, with unknown states")
         if self._new:
             running = len(self.books.ledger.running)
             self.lost.append(
@@ -211,7 +211,9 @@ class Driver:
                 continue
             most = self.books.ledger.machine.most_processes(polled.spec)
             if polled.spec.processes > most:
-                self.unfit[job_id] = f"it has {polled.spec.processes} processes, and the machine holds {most} like its"
+                self.unfit[job_id] = (
+                    f"it has {polled.spec.processes} processes; the machine holds at most {most} such processes"
+                )
                 del jobs[job_id]
 
     def _has_effect(self, order: Order, jobs: dict[int, PolledJob]) -> bool:

@@ -40,7 +40,7 @@ class BaseActuator(ABC):
         outcome = self._unless_silent(lambda: self._carry_out(action))
         starts = starts_of(action)
         if isinstance(outcome, Unsettled):
-            self._log("unsettled", f"it is not known whether this was done: {action}: {outcome}", level=WARNING)
+            self._log("unsettled", f"unknown outcome of {action}: {outcome}", level=WARNING)
         elif outcome is not None:
             name = self._manager.source.name
             self._log("refused", f"{name} refuses {_words(action)}: {outcome}", level=WARNING)
@@ -147,7 +147,7 @@ class Enforcer(PollLoop):
             try:
                 actions = self._scheduler.handle(batch.now_us, batch.events)
             except PolicyFailed as failed:
-                text = f"the policy has failed, and begins anew from {self.manager.source.name}'s state: {failed}"
+                text = f"the policy has failed, and restarts from the state of {self.manager.source.name}: {failed}"
                 self.log("afresh", text, level=WARNING)
                 self._scheduler = self._new_scheduler()
                 continue

@@ -178,7 +178,7 @@ def _pairs_in(file: Path) -> dict[str, object]:
     unknown = [name for name in rows if name not in table.spreads]
     if unknown and not counts_from_alone:
         raise UsageError(
-            f"{file}: field 'spread': expected what {unknown[0]} takes alone, as its ratios count (1: from alone), got none"
+            f"{file}: field 'spread': expected the time of {unknown[0]} alone, to which its ratios refer (1: from alone), got none"
         )
     pairs = Counter(name for pair in table.trusted for name in pair)
     names = sorted(name for name, _ in pairs.most_common(MOST_APPLICATIONS))

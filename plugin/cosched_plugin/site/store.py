@@ -112,7 +112,7 @@ class Store:
         try:
             return _read(rows, machine)
         except (Fault, RemoteProtocolError, KeyError, TypeError, ValueError) as error:
-            raise UsageError(f"{self._path}: it holds what no adapter of this version has written: {error}") from error
+            raise UsageError(f"{self._path}: not written by an adapter of this version: {error}") from error
 
     def save(
         self,
@@ -229,7 +229,7 @@ def _check(found: Mapping[str, Sequence[Any]], down: Sequence[int], nodes: int) 
     starts = [start for order in found["orders"] if order.state != TODO for start in starts_of(order.action)]
     ends = [run.first + run[1] for item in (*found["running"], *starts) for run in item.runs]
     if max([0, *ends, *[node + 1 for node in down]]) > nodes:
-        raise ValueError(f"nodes beyond the {nodes} that there are")
+        raise ValueError(f"nodes beyond the {nodes} of the machine")
     for job_id in (*jobs, *[start.job_id for start in starts]):
         if jobs[job_id] != 1:
             raise ValueError(f"job {job_id} is there {jobs[job_id]} times")

@@ -136,7 +136,7 @@ class SlurmActuator(BaseActuator):
             case m.ReviseJob(job_id, _, limit_us):
                 return self._grant(job_id, limit_us)
             case m.SuspendJob(job_id, to_disk):
-                return "no job can be suspended to disk here" if to_disk else self._suspend(job_id)
+                return "Slurm cannot suspend a job to disk" if to_disk else self._suspend(job_id)
             case m.ResumeJob(job_id):
                 return self._resume(job_id)
             case m.RequeueJob(job_id):

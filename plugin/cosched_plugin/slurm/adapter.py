@@ -83,13 +83,13 @@ class Asked(NamedTuple):
             cluster.machine = with_measured(cluster.machine, self.site, believed(cluster.machine, self.models))
             if self.choice.settings.get("belief") is None:
                 self.log(
-                    "not-corrected", "[belief] measured has an effect with --set belief=corrected only", level=WARNING
+                    "not-corrected", "[belief] measured has an effect only with --set belief=corrected", level=WARNING
                 )
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         if unknown := self.site.strangers(node.name for node in polls.nodes):
             # No error: beside a slip it may be a node that is no more, or not yet.
             named = ", ".join(unknown[:5]) + (", ..." if unknown[5:] else "")
-            self.log("unknown-nodes", f"Slurm does not have {named}, which [[machine.class]] names", level=WARNING)
+            self.log("unknown-nodes", f"[[machine.class]] names {named}, which Slurm does not have", level=WARNING)
         return cluster
 
     def _database(self, config: Shown) -> DatabasePolls | None:
@@ -117,8 +117,8 @@ class Asked(NamedTuple):
         node = next((node.name for node in polls.nodes if partition in node.partitions), "")
         why = "" if not acts or not node else probe(self.rest, partition, node)
         if why:
-            raise UsageError(f"{version} of slurmrestd is none of {', '.join(MET)}, and cannot be used: {why}")
-        self.log("version", f"{version} of slurmrestd is not known: what it shows may be misread", level=WARNING)
+            raise UsageError(f"{version} of slurmrestd is not one of {', '.join(MET)}, and cannot be used: {why}")
+        self.log("version", f"{version} of slurmrestd is not known: its answers may be misread", level=WARNING)
 
     def _share(self, nodes: Sequence[SlurmNode], *, acts: bool) -> int:
         """Return how many jobs may be on a core; UsageError where slurm.conf does not allow it, and jobs are to be placed."""
@@ -197,7 +197,7 @@ def observe(asked: Asked, folder: str | None, *, anonymous: bool, writes: bool) 
         if job_log is not None:
             job_log.close()
             ended = f"{folder}: {job_log.written} jobs that have ended"
-            log("logged", f"{ended}; {job_log.running} still run, and are not in it")
+            log("logged", f"{ended}; {job_log.running} still run and are left out")
 
 
 def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
@@ -206,7 +206,7 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
         raise UsageError("--mode guests: expected --guests HOST:GUEST, two partitions over the same nodes")
     if others := set(asked.site.partitions) - {*asked.site.guests, *asked.site.guests.values()}:
         raise UsageError(
-            f"--mode guests: partition {', '.join(sorted(others))} has none for its guests; expected --guests"
+            f"--mode guests: partition {', '.join(sorted(others))} has no partition for guests; expected --guests"
         )
     with ExitStack() as held:
         if not dry:
@@ -218,13 +218,13 @@ def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
     log, clock, cluster = asked.log, Clock(), asked.cluster(observed=True, acts=not dry)
     if cluster.share == 1:
         raise UsageError(
-            f"--mode guests: policy {asked.choice.name} seats none; expected one that pairs jobs, such as guests"
+            f"--mode guests: policy {asked.choice.name} seats no guests; expected one that pairs jobs, such as guests"
         )
     pairs = believed(cluster.machine, asked.models)
     if pairs is None:
         log(
             "no-belief",
-            "there is no belief about jobs on one node, so there are no guests: see [belief] of the site file",
+            "no guests: the site file has no [belief] about jobs that share a node",
             level=WARNING,
         )
     tools = Commands(None)
@@ -408,7 +408,7 @@ def _ordinary(user: str) -> str:
     slurm_user = shown(_show("config")).get("SlurmUser", "").partition("(")[0]
     if not user or not slurm_user or user in ("root", slurm_user):
         return ""
-    return f"the token is of user {user}: Slurm refuses its changes, unless it is an operator (AdminLevel in slurmdbd)"
+    return f"the token is of user {user}: Slurm refuses its changes unless the user is an operator (AdminLevel in slurmdbd)"
 
 
 def _show(*words: str) -> str:

@@ -64,7 +64,7 @@ class GuestActuator(SlurmActuator):
         self.refused += 1
         if _STARTED in outcome:
             self.counts["first"] += 1
-            self._log("first", f"job {label}: Slurm was first, and has started it", job=job)
+            self._log("first", f"job {label}: Slurm itself has started it first", job=job)
         else:
             self._log("refused", f"Slurm refuses job {label} as a guest: {outcome}", level=WARNING, job=job)
         self.back_off(job_id)
@@ -113,7 +113,7 @@ class GuestActuator(SlurmActuator):
         if problem is None:
             self._log(name, f"job {label} is back: {why}", job=job, reason=why)
         elif isinstance(problem, str) and _STARTED in problem:
-            self._log(name, f"job {label} is not put back, since it has begun; {why}", job=job, reason=why)
+            self._log(name, f"job {label} is not put back, because it has started; {why}", job=job, reason=why)
         else:
             self._log(name, f"job {label} cannot be put back: {problem}; {why}", level=WARNING, job=job, reason=why)
         return problem is None
@@ -138,8 +138,8 @@ class GuestActuator(SlurmActuator):
             self._requeued.discard(job_id)
             return "cosched has requeued it"
         if self._cluster.records[job_id].partition in self._cluster.site.guests:
-            return "it was asked to be a guest once, and has kept the list of nodes"
-        return "it was pending in the partition of guests without an order of cosched" + (
+            return "it still has the list of nodes of an earlier request to be a guest"
+        return "it was pending in the partition of guests, where cosched had not put it" + (
             ": does another cosched-plugin run, on another machine?" if job_id in self.seen_waiting else ""
         )
 

@@ -139,7 +139,7 @@ def dump_since(since: str, *, skip_bad_rows: bool) -> Dump:
     except OSError as error:
         raise UsageError(f"sacct: {error.strerror}; --sacct FILE reads its output from another machine") from error
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"sacct: no answer in {SACCT_S:g} s; expected a later moment in --since {since}") from error
+        raise UsageError(f"sacct: no answer in {SACCT_S:g} s; expected a later time in --since {since}") from error
     if done.returncode:
         raise UsageError(f"sacct: {' '.join(done.stderr.split())[:200]}")
     return dump_of("sacct", done.stdout, skip_bad_rows=skip_bad_rows)

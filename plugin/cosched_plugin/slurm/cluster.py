@@ -303,7 +303,7 @@ class Cluster(Manager):
         if begins_us > now_us:
             self.not_before_us[number] = max(self.not_before_us.get(number, 0), begins_us)
         if why is not None:
-            self.left[job.job_id] = _line(why or "it is not ours any more")
+            self.left[job.job_id] = _line(why or "it no longer belongs to cosched")
         elif set_aside:
             self.limited[job.job_id] = set_aside
         return PolledJob(spec, PENDING, held, restarts=job.restarts)
@@ -393,7 +393,7 @@ class Cluster(Manager):
             if known is not None:
                 polled[number] = PolledJob(known.spec, PENDING, held=True, restarts=job.restarts)
             if self.site.partitions_of(job) and (why or (why is None and self._waits_for_us)):
-                self.left[job.job_id] = _line(why or "it runs where others do")
+                self.left[job.job_id] = _line(why or "it runs on nodes of other jobs")
         return taken
 
     def _threads(self, spec: m.JobSpec, node: int, processes: int) -> int:
@@ -423,7 +423,7 @@ class Cluster(Manager):
             return f"it asks for {', '.join(job.wishes)}"
         wanted = [name for name, _ in (*self._wanted(job), *(job.licences or ()))]
         if wanted and not self._counts:
-            return f"it asks for {', '.join(wanted)}, which the policy does not count"
+            return f"it requests {', '.join(wanted)}, which the policy does not count"
         if job.state not in WAITING or (known is not None and known.state != PENDING):
             return None
         return places if isinstance(places, str) else None

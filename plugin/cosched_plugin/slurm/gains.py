@@ -25,7 +25,7 @@ GAUGES: Final = {
     "put_back": Gauge("guests_put_back_total", "Jobs that were asked to be guests and were put back."),
     "first": Gauge("guests_slurm_first_total", "Jobs asked to be guests that Slurm itself started first."),
     "orphans": Gauge(
-        "guests_orphans_total", "Jobs that waited in the partition of guests without being asked, and were put back."
+        "guests_orphans_total", "Jobs that waited in the partition of guests without a request, and were put back."
     ),
     "blind": Gauge("guests_blind_pairs_total", "Pairs that Slurm has made itself."),
     "pair_node_s": Gauge("guests_pair_node_seconds_total", "Node-seconds with a guest beside another job."),

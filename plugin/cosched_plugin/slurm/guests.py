@@ -81,7 +81,7 @@ def why_barred(job: SlurmJob, site: Site, is_range: Callable[[SlurmJob], bool]) 
     if job.held:
         return "it is held"
     if job.required:
-        return "it asks for nodes of its own (-w), which putting it back would lose"
+        return "it names nodes (-w), which putting it back would lose"
     if job.reason not in FREE:
         return f"Slurm's reason is {job.reason or 'None'}"
     return "it takes a range of nodes" if is_range(job) else ""
@@ -163,16 +163,16 @@ class Host(NamedTuple):
 def why_not(job: JobSpec, hosts: Sequence[Host], slowdown: Callable[[JobSpec, JobSpec], float], now_us: int) -> str:
     """Return why the policy has found no host for a candidate: its own, else the first that no host meets."""
     if job.exclusive:
-        return "it has its nodes alone: it asks for that, or nothing is known of it"
+        return "it has its nodes alone: it requests that, or its usage is unknown"
     if not hosts:
         return "no running job has a node to itself that a guest might join"
     slow = [(host, slowdown(job, host.job)) for host in hosts if slowdown(host.job, job) < inf]
     known = [(host, own) for host, own in slow if own < inf]
     if not known:
-        return "nothing is known of it beside any job that runs"
+        return "its slowdown beside the running jobs is unknown"
     lasting = [host for host, own in known if now_us + round(job.longest_us * own) <= host.last_us]
     if not lasting:
-        return "its limit, slowed down, ends after those of all jobs that it might join"
+        return "slowed down, it would outlast the limits of all jobs that it might join"
     if sum(host.threads for host in lasting) < job.processes * job.threads_per_process:
         return "the jobs that it might join have too few cores"
-    return "by the belief there is no gain, or memory is short"
+    return "the belief expects no gain, or memory is short"

@@ -59,7 +59,7 @@ class Limits:
         reason = self._waiting.get(number, ("", 0))[0]
         if not reason:
             return ""
-        until = "its user must change it" if _FOR_EVER.search(reason) else "until a job that counts for it ends"
+        until = "its user must change it" if _FOR_EVER.search(reason) else "until a job that counts for the limit ends"
         return f"{reason}: {until}"
 
     def due_us(self) -> Iterable[int]:

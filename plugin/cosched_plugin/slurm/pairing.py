@@ -64,7 +64,7 @@ def share_of(
         elif forced:
             found.append(Finding(f"OverSubscribe of partition {name} voids --exclusive; pairs need {mend}"))
         elif wanted:
-            found.append(Finding(f"no two jobs of partition {name} may be on a core: {mend}"))
+            found.append(Finding(f"no two jobs of partition {name} may share a core: {mend}"))
         else:
             return 1, [
                 Finding(f"the policy would pair jobs, which partition {name} does not allow: {mend}", fatal=False)

@@ -110,7 +110,7 @@ class Places:
         if not found:
             return why
         if not self._chooses and any(place.nodes != self._all for place in found):
-            return "it may have some nodes only, which the policy does not honour"
+            return "it is limited to some nodes, which the policy does not honour"
         return sorted(found, key=lambda place: -place.tier)
 
     def _of_partition(self, job: SlurmJob, name: str, now_s: int) -> list[Place] | str:
@@ -124,17 +124,17 @@ class Places:
             return nodes
         required = self.bits(job.required)
         if required.bit_count() < len(set(job.required)) or required & ~nodes:
-            return f"--nodelist={','.join(job.required)} has nodes that it may not have in partition {name}"
+            return f"--nodelist={','.join(job.required)} has nodes that are closed to it in partition {name}"
         sets = feature_sets(job.features, self._with)
         if sets is None:
-            return f"--constraint={job.features} is not planned with"
+            return f"--constraint={job.features} is not supported"
         found: list[Place] = []
         why = f"no node of partition {name} has --constraint={job.features}"
         for some in sets:
             layouts = self._layouts(job, nodes & some)
             for layout, there in layouts.items():
                 if isinstance(layout, str):
-                    why = f"no node of partition {name} that it may have offers {layout}"
+                    why = f"no node that is open to it in partition {name} offers {layout}"
                     continue
                 problem = _limits(partition, layout, self.nodes[0].threads_per_core)
                 why = problem or self._place(job, partition, there, layout, required, found) or why
@@ -147,7 +147,7 @@ class Places:
         if required.bit_count() > layout.nodes or required & ~nodes:
             return f"--nodelist does not go with {layout.nodes} nodes"
         if nodes.bit_count() < layout.nodes:
-            return f"partition {partition.name} has {nodes.bit_count()} nodes for it, and it takes {layout.nodes}"
+            return f"it takes {layout.nodes} nodes, and partition {partition.name} has {nodes.bit_count()} for it"
         windows: tuple[int, ...] = ()
         if job.contiguous and layout.nodes > 1:
             windows = tuple(window for window in self._windows(nodes, layout.nodes) if not required & ~window)
@@ -185,7 +185,7 @@ class Places:
         for option, lacks in _LACKS.items():
             nodes &= ~self._which(partial(lacks, job))
             if not nodes:
-                return f"no node of partition {partition} has what {option} asks for"
+                return f"no node of partition {partition} has what {option} requests"
         return nodes
 
     def _in(self, partition: str) -> int:
@@ -290,7 +290,7 @@ def nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str], share: int) 
     for node in ours:
         if node.threads_per_core != ours[0].threads_per_core:
             kinds = [f"{one.name} {one.threads_per_core}" for one in (ours[0], node)]
-            raise UsageError(f"all nodes must have as many threads a core: {' and '.join(kinds)}")
+            raise UsageError(f"all nodes must have the same number of threads a core: {' and '.join(kinds)}")
         if node.sockets * node.cores_per_socket * share > MAX_THREADS:
             cores = node.sockets * node.cores_per_socket
             raise UsageError(

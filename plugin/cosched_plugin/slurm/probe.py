@@ -37,7 +37,7 @@ def probe(rest: Rest, partition: str, node: str, submit: Callable[[str], int | s
     """Return why a version cannot be enforced with; empty if it can. ``node`` is one of the partition."""
     number = submit(partition)
     if isinstance(number, str):
-        return f"no job can be submitted to try it: {number}"
+        return f"no trial job can be submitted: {number}"
     try:
         return _tried(rest, number, node)
     except Silent as error:
@@ -54,9 +54,9 @@ def _tried(rest: Rest, number: int, node: str) -> str:
     said = {
         "that it is held": bool(job.held),
         "that it is exclusive": job.exclusive,
-        "that it asks for a node and a task": job.node_count == job.tasks == 1,
+        "that it requests a node and a task": job.node_count == job.tasks == 1,
         "its limit": job.limit_min == 1,
-        "that it asks for nothing else": not job.wishes and not job.required,
+        "that it requests nothing else": not job.wishes and not job.required,
     }
     for words, right in said.items():
         if not right:

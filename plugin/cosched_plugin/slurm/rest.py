@@ -74,7 +74,7 @@ class Rest:
                 return
             if reply.denied or time.monotonic() > until_s:  # each question may take `WAIT_S`
                 break
-        raise Silent(f"none of {', '.join(versions)} is answered: {said}")
+        raise Silent(f"no answer to any of {', '.join(versions)}: {said}")
 
     def jobs(self, now_s: float) -> list[records.SlurmJob] | None:
         """Return all jobs; None: nothing has changed since the last answer. Silent."""
@@ -168,7 +168,7 @@ class Rest:
                 if key in after or not isinstance(said, records.SlurmJob) or said.state not in ON_NODES:
                     continue
                 after[key] = None, said
-                odd[name] += "; the job is on nodes, and counts as it was last read"
+                odd[name] += "; the job is on nodes, so its last good record counts"
             found.append(said)
         self._known[kind], self.odd[kind] = after, odd
         return found
@@ -261,7 +261,7 @@ class DatabasePolls:
             if limits:
                 told = told._replace(limits=self._rest.limits(self._cluster))
         except Silent as error:
-            hint = " (slurmrestd is to have -s slurmctld,slurmdbd)" if "status 404" in str(error) else ""
+            hint = " (slurmrestd needs -s slurmctld,slurmdbd)" if "status 404" in str(error) else ""
             told = told._replace(silent=f"{error}{hint}")
         told = told._replace(took_s=time.monotonic() - began)
         with suppress(Silent):
@@ -275,7 +275,7 @@ class DatabasePolls:
         changed = told.partitions is not None and told.partitions != self.partitions
         self.partitions = self.partitions if told.partitions is None else told.partitions
         if told.silent and not self._silent:
-            stay = "no limit is known in advance" if self.known is None else "the last known ones stay"
+            stay = "no limit is known in advance" if self.known is None else "the last known limits stay"
             self._log("limits-silent", f"slurmdbd reports no limits, and {stay}: {told.silent}", level=WARNING)
         if told.silent:
             self._silent, self._rest_s = told.silent, LIMITS_S
@@ -293,8 +293,8 @@ class DatabasePolls:
         self._limits = qos, associations
         self.known = KnownLimits(qos, associations)
         alone = {name for each in qos for name in each.others} | {name for one in associations for name in one.others}
-        text = f"limits of {len(qos)} QOS and {len(associations)} associations are kept in advance"
-        more = f"; Slurm alone judges by {', '.join(sorted(alone))}" if alone else ""
+        text = f"the scheduler keeps limits of {len(qos)} QOS and {len(associations)} associations"
+        more = f"; Slurm alone keeps {', '.join(sorted(alone))}" if alone else ""
         self._log("limits", f"{text}{more}"[:_MOST_WORDS])
         return True
 

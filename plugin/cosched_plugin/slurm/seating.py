@@ -145,7 +145,7 @@ class Seating(Observer):
             for host, guest in self._cluster.site.guests.items():
                 if host in node.partitions and guest not in node.partitions:
                     lost.setdefault(guest, []).append(node.name)
-        said = {guest: f"no node {', '.join(names)[:300]}, so that none sits there" for guest, names in lost.items()}
+        said = {guest: f"no node {', '.join(names)[:300]}, so no guest runs there" for guest, names in lost.items()}
         self._notices.tell("lost-nodes", "partition {} of guests has {}", said)
         return {name for names in lost.values() for name in names}
 
@@ -212,11 +212,11 @@ class Seating(Observer):
             after_s = max(0, self.clock.now_us() - ask.at_us) / SECOND_US
             label, key = cluster.label(job_id), self._actuator.key(job_id)
             if self._actuator.dry:
-                words = f"job {label}: Slurm has started it {after_s:.0f} s after it would have been asked"
+                words = f"job {label}: Slurm started it {after_s:.0f} s after cosched would have"
                 self.log("began", words, job=key, after_s=round(after_s, 1))
             elif job.partition in cluster.site.guests:
                 self._actuator.counts["first"] += 1
-                self.log("first", f"job {label}: Slurm was first, and has started it in {job.partition}", job=key)
+                self.log("first", f"job {label}: Slurm itself has started it first, in {job.partition}", job=key)
             else:
                 self._actuator.counts["begun"] += 1
                 self._hosts_of[job_id] = ask.hosts
@@ -229,7 +229,7 @@ class Seating(Observer):
         others.pop(job.job_id, None)
         beside, nodes = ", ".join(others.values()), ",".join(job.nodes)
         where = "" if set(job.nodes) == set(ask.nodes) else f", and not on {','.join(ask.nodes)}"
-        with_whom = f"beside job {beside}" if others else "beside nobody: its host has ended"
+        with_whom = f"beside job {beside}" if others else "alone: its host has ended"
         if where or others.keys() != ask.hosts:  # what was written of it when it was asked is not true
             self._actuator.remarks[job_id] = f"a guest on {nodes}, {with_whom}"
         words = f"job {job.label} is a guest on {nodes}{where}, {with_whom}, {after_s:.0f} s after it was asked"
@@ -272,13 +272,13 @@ class Seating(Observer):
         self._actuator.counts["blind"] += 1
         names = sorted(set(guest.nodes) & set(other.nodes), key=natural)
         words = f"guest {guest.label} and job {other.label} on {','.join(names)}"
-        belief = "nothing is known of them" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
+        belief = "their slowdown is unknown" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
         both: dict[str, Field] = {
             "job": key_of(guest.label),
             "beside": other.label,
             "nodes": ",".join(names),
         }
-        self.log("blind-pair", f"Slurm itself has put together {words}: {belief}", level=WARNING, **both)
+        self.log("blind-pair", f"Slurm itself has co-located {words}: {belief}", level=WARNING, **both)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
             problem = self._actuator.requeue(guest)
             done = problem or "they would end sooner one after the other"
@@ -343,7 +343,7 @@ class Seating(Observer):
             what = (
                 f"which becomes {each['slowdown']:.2f} times as slow"
                 if known
-                else "on trial: nothing is known of the two"
+                else "on trial: the slowdown of the two is unknown"
             )
             words.append(f"beside job {self.manager.label(each['job'])}, {what}")
         hosts = ",".join(self.manager.label(each["job"]) for each in fact.get("beside", ()))

@@ -169,7 +169,7 @@ class HttpTransport:
         if reply.status not in DENIED:
             return reply
         if self.token is None:
-            why = "it wants to know who asks: --jwt-file FILE or --fetch-jwt"
+            why = "it needs a token: --jwt-file FILE or --fetch-jwt"
         else:
             why = self.token.problem or f"the token of {self.token.name} is not accepted: it may have expired"
         return reply._replace(denied=f"status {reply.status}: {why}")

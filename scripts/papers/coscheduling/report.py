@@ -36,12 +36,6 @@ MECHANISM: Final[pages.Columns] = {
 }
 
 
-KNOWN: Final = (
-    "The name of a policy ends with its queue. The scheduler knew run times, exactly, which only EASY reads, and the memory of"
-    " processes; nothing of programs, messages or rates."
-)
-
-
 # ---------------------------------------------------------------- figures 3, 4, 5
 
 
@@ -49,7 +43,7 @@ def main_tables(*works: str) -> pages.Section:
     """Return responses, waits, execution and utilisation of all policies, for each of some workloads."""
     names = [ex.cell(name, queue, at) for queue in (ex.SKIP, ex.STRICT) for at in ex.PLACEMENTS for name in ex.DRIVEN]
     names += [ex.cell(name, queue) for name in (ex.GANG, ex.BATCH) for queue in ex.QUEUES]
-    texts = {work: f"{told_of(work)}. {KNOWN}" for work in works}
+    texts = {work: f"{told_of(work)}." for work in works}
     return pages.joined(
         *(pages.means_table(MAIN, [Where(work, name) for name in names], text) for work, text in texts.items())
     )
@@ -113,9 +107,7 @@ def _energy(cells: Iterable[tuple[Where, printed.Row]], batch: printed.Row) -> p
         last = (f"{row.run_s / batch.run_s:.2f}", pages.aside(pages.ratio(ex.RUN, where, base)))
         rows.append(((where.workload, where.policy), [*shown, *last]))
     titles = ("busy MJ", "idle MJ", "U %", "T [s]", "T / batch strict")
-    return pages.table(
-        ("", ""), [text for title in titles for text in (f"{title}, published", "measured")], rows, KNOWN
-    )
+    return pages.table(("", ""), [text for title in titles for text in (f"{title}, published", "measured")], rows)
 
 
 def formula_table() -> pages.Section:
@@ -159,7 +151,7 @@ def memory_table() -> pages.Section:
         unaware = pages.aside(pages.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)))
         rows.append(((where.policy,), [unaware, pages.mean(ex.RESPONSE, where), *speeds]))
     titles = ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
-    return pages.table(("",), titles, rows, f"{ex.EXPERIMENTS[ex.AWARE]}, and not. {KNOWN}")
+    return pages.table(("",), titles, rows, f"{told_of(ex.AWARE)}, and not.")
 
 
 def energy_table() -> pages.Section:
@@ -171,7 +163,7 @@ def energy_table() -> pages.Section:
         ex.LOAD: ("offered load", 1.0),
     }
     works = [*map(ex.of_class, ex.CLASSES), ex.LONG]
-    return pages.means_table(columns, [cell_of(work, name) for work in works for name in OF_CLASSES], KNOWN)
+    return pages.means_table(columns, [cell_of(work, name) for work in works for name in OF_CLASSES])
 
 
 # ---------------------------------------------------------------- full nodes
@@ -229,8 +221,8 @@ def own_table(works: Sequence[str]) -> pages.Section:
 
 OWN: Final = (*map(ex.fewer, ex.FEWER), ex.HIGH, ex.AWARE_100, ex.USELESS, ex.WIDE)
 _LATER: Final = (
-    "The jobs of X1. Programs of few iterations (IS has 10, MG of class A has 4) keep their run times where these are shaken"
-    " by less than one iteration."
+    "The jobs of X1. A shake of less than one iteration does not change the run time of programs with few iterations (IS has"
+    " 10, MG of class A 4)."
 )
 
 
@@ -246,6 +238,9 @@ def _head(figures: Figures, size: Size) -> list[str]:
         "",
         "P: packing, NP: no packing. *strict*: no job starts before an earlier one; *skip*: each job that fits starts. The paper does"
         f" not say which (G4, G5), so claims have up to three readings: {readings}. CC/SB, one curve of the paper, is two rows here.",
+        "",
+        "The name of a policy ends with its queue. The scheduler knew exact run times, which only EASY reads, and the memory of"
+        " processes, but no programs, messages or rates.",
     ]
 
 
@@ -267,7 +262,7 @@ PARTS: Final = {
         cell_of(ex.HIGH, ex.BATCH).policy,
         [Where(ex.HIGH, policy) for policy in ex.COMPARED],
         [cell_of(ex.HIGH, ex.HYBRID)],
-        text=[f"{_LATER} {KNOWN}", ""],
+        text=[_LATER, ""],
     ),
     "What CPUs do": pages.means_table(MECHANISM, [cell_of(ex.HIGH, name) for name in (*ex.DRIVEN, ex.GANG, ex.BATCH)]),
     "Interrupts by program": pages.means_table(

@@ -46,10 +46,10 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f"{ex.GPUS} GPUs of one type; a GPU has two places, and pairs the measured slowdowns of its type. {', '.join(ex.TYPES)}:"
         f" {size.jobs:,} jobs of the Lublin-Feitelson model, its processors taken as GPUs, seeds {ex.FIRST_SEED} to"
         f" {ex.FIRST_SEED + size.seeds - 1}. *Philly*: {size.jobs:,} jobs as Gavel's generator draws them from Microsoft's Philly"
-        " log (`scheduler/utils.py`): of 1, 2, 4 or 8 GPUs (70, 10, 15, 5 %), for 10^x minutes, x uniform from 1.5 to 3 (80 %) or from"
-        f" 3 to 4; load {ex.LOAD:g}, {len(WINDOWS)} draws. What a job runs is drawn from the table, uniformly;"
-        f" estimates are exact. Symbiosis' terms on GPUs are the last of {ex.VARIANTS_TRIED} that were tried, on the V100 with seeds"
-        " 1 to 4, on the others with seed 3. Not all seeds have run everywhere: each row says how many.",
+        " log (`scheduler/utils.py`): 1, 2, 4 or 8 GPUs (70, 10, 15, 5 %) for 10^x minutes, x uniform from 1.5 to 3 (80 %) or from"
+        f" 3 to 4; load {ex.LOAD:g}, {len(WINDOWS)} draws. A job's application is drawn uniformly from the table; estimates are exact."
+        f" Symbiosis' settings for GPUs are the last of {ex.VARIANTS_TRIED} that were tried, on the V100 with seeds 1 to 4, on the"
+        " others with seed 3. Each row says how many seeds have run.",
         "",
         *presets(ex.POLICIES)(figures)[:-1],
     ]

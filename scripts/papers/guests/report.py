@@ -58,8 +58,8 @@ def _who_pays() -> Section:
         for name, belief in ex.OPTED.items()
     ]
     text = (
-        f"{ex.GUESTS}: mean response, and mean time on nodes over that alone, over those of the same jobs under {ex.EASY}. Who opts"
-        " in is drawn: by user, of jobs of the model by job."
+        f"{ex.GUESTS}: mean response, and mean of time on nodes / run time alone, each over that of the same jobs under {ex.EASY}."
+        " Opting in is drawn by user, for jobs of the model by job."
     )
     heads = ["opted in, response", "others, response", "opted in, time on nodes", "others, time on nodes"]
     return table(("", ""), heads, rows, text)
@@ -84,8 +84,8 @@ def _beliefs() -> Section:
         for where in cells
     ]
     text = (
-        f"Over {ex.EASY}. Wrong on purpose: *shuffled*: the scheduler believes of each job the usage of another one; *inverted*:"
-        f" what it does not use. *{ex.UNKNOWN}*: no pair is known at first."
+        f"Each figure over that of {ex.EASY}. Wrong beliefs: *shuffled*: each job has the usage of another one; *inverted*: the usage"
+        f" that it does not have. *{ex.UNKNOWN}*: no pair is known at first."
     )
     return table(("", "", ""), SHOWN.values(), rows, text)
 
@@ -106,7 +106,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f"W2: {size.jobs:,} jobs of the model, seeds {ex.FIRST_SEED} to {ex.FIRST_SEED + size.seeds - 1}. {', '.join(ex.LOGS)}:"
         f" {min(ex.LOG_JOBS, size.jobs):,} jobs of the log from there, with users' estimates; a seed draws what bounds jobs, and"
         f" who opts in. {ex.NAS}: {min(ex.NAS_JOBS, size.jobs):,} jobs of the model at a load of {ex.NAS_LOAD:g}, named as applications"
-        " of measured co-runs. Not all seeds have run everywhere: each row says how many.",
+        " of measured co-runs. Each row says how many seeds have run.",
         "",
         *presets(ex.POLICIES)(figures)[:-1],
     ]

@@ -65,7 +65,7 @@ def _beliefs() -> pages.Section:
     del pairs[ex.EXACT]
     return pages.joined(
         pages.table(("the scheduler knows", "`[belief]`"), [SHORT[key] for key in keys], rows, text),
-        pairs_table(pairs, "How the pairs truly get on, means over seeds:"),
+        pairs_table(pairs, "True slowdowns of the pairs, means over seeds:"),
     )
 
 
@@ -109,7 +109,7 @@ def _experiments() -> pages.Section:
     names = [name for name in (*ex.VARIANTS, *ex.FORMS) if name not in ex.ORDERS and "length" not in name]
     same = [Where(work, policy, name) for name in (*ex.ORDERS, *names) for work in ex.M1 for policy in ex.SCHEDULERS]
     texts = {name: variant.text for name, variant in ex.VARIANTS.items()}
-    told = "Against the usual runs of the same scheduler and jobs, percent: what does an experiment change?"
+    told = "Change by each experiment against the base runs of the same scheduler and jobs, percent:"
     return pages.joined(
         pages.table(
             ("", "", ""),
@@ -142,7 +142,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f"{size.jobs:,} jobs on 128 nodes. A seed draws arrivals, sizes, run times, characteristics and which pairs are compatible;"
         " percentages compare two schedulers under the same jobs, seed by seed.",
         "",
-        f"Seeds that have run of the base runs (L-R): {counts}. Each table says how many its rows have.",
+        f"Seeds of the base runs (L-R): {counts}. Each table says how many its rows have.",
     ]
 
 

@@ -139,7 +139,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
         VERDICTS,
         "",
         "Claims that something happens in a run (C37, C38, C41, C53) are counted by seed: *yes* or *no* where they hold, or fail, in"
-        " all runs. Without compute jobs nothing is drawn, so that all seeds of mix 4 are one run, and its intervals are points.",
+        " all runs. Mix 4 has no compute jobs, so nothing is drawn: all its seeds are one run, and its intervals are points.",
     ]
 
 
@@ -185,7 +185,7 @@ def logged() -> pages.Section:
     """Return what CPU shares are logged."""
     cells = [Where(ex.mix(n), policy) for n in ex.MIXES for policy in (ex.STRICT, ex.BEST)]
     cells += [Where(ex.mix(2), ex.BEST, name) for name in ex.OF_MIXES]
-    return pages.means_table(SHARES, cells, "Percent of the time allowed, mean over quanta.")
+    return pages.means_table(SHARES, cells, "Percent of the time for which a job may run, mean over quanta.")
 
 
 def fine_pairs() -> pages.Section:
@@ -260,7 +260,7 @@ def experiments() -> pages.Section:
     titles = ["response, %", "gang / it, as it is", "gang / it, with the change"]
     whole = pages.table(("", "", ""), titles, [row for _, rows in parts for row in rows])
     each = [(text, pages.table(("", "", ""), titles, rows)) for text, rows in parts]
-    text = "Change of the mean response by the experiment, same jobs; and mean response under `gang` over that under the policy."
+    text = "Change of the mean response by each experiment, same jobs; and mean response under `gang` over that under the policy."
 
     def section(figures: Figures) -> list[str]:
         found = whole(figures)
@@ -351,7 +351,7 @@ PARTS: Final = {
     "Figure 3: predictions": pages.means_table(
         PREDICTION,
         [Where(ex.dynamic(program, "0.8"), ex.PAIRED) for program in (*PROGRAMS, *SHAPES)],
-        "Jobs that have been measured before; new ones are predicted to have 100 %.",
+        "Jobs that have been measured before; new jobs are predicted to have 100 %.",
     ),
     "Fluid and exact nodes": exact(),
     "Who responds later than under strict gang scheduling": later(),

@@ -77,7 +77,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
         f" {size.jobs:,} jobs of the log. **Every interval is over windows**, whose seeds are averaged first: it says what another"
         " window might give, and *seeds* in the tables counts windows.",
         "",
-        f"Runs of each of FF, LC and RUA, and of each threshold LCT: {'; '.join(texts)}.",
+        f"Runs of FF, LC and RUA (each), and of each threshold of LCT: {'; '.join(texts)}.",
     ]
 
 
@@ -86,8 +86,8 @@ def _demands(figures: Figures) -> list[str]:
     windows = {name: ex.windows_of(figures, name) for name in ex.DEMANDS}
     runs = "; ".join(f"{int(name):,} MB/s {', '.join(map(str, found)) or 'none'}" for name, found in windows.items())
     return [
-        "What a process of a *high* job demands: 2,000 MB/s elsewhere. The control is first fit with limits that are extended as LC's"
-        f" are. Windows that have run: {runs}.",
+        "The demand of a process of a *high* job, which is 2,000 MB/s elsewhere. The control is first fit with limits extended as"
+        f" under LC. Windows that have run: {runs}.",
         "",
         *claims_table([claim for name in (None, *ex.DEMANDS) for claim in of_demand(figures, name)]),
     ]
@@ -168,7 +168,7 @@ PARTS: Final = {
     ),
     "Readings": pages.joined(
         pages.lines(
-            "What a limit is extended by, and for whom. The base runs extend by the factor found, under LC and RUA.",
+            "How far limits are extended, and under which policies. The base runs extend by the factor found, under LC and RUA.",
             "",
             *pages.texts_of({name: variant.text for name, variant in ex.READINGS.items()}),
             "",
@@ -190,7 +190,7 @@ PARTS: Final = {
     "Experiments": _experiments(),
     "Tables": pages.joined(
         pages.lines(
-            "*Within a quarter*: whether a figure over FF's is within a quarter of the published one, at every value of the interval.",
+            "*Within a quarter*: a figure over FF's is within a quarter of the published one at every value of the interval.",
             "",
         ),
         pages.sections({title: figure_table(key) for key, title in TITLES.items()}, 3),

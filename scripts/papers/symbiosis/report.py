@@ -32,9 +32,7 @@ def _express() -> Section:
     cells = [Where("W2", ex.EXPRESS, variant=price) for price in (BASE, *ex.PRICES)]
     cells += [Where("W2", name) for name in (*[*ex.SUSPENDING][1:], ex.SYMBIOSIS, ex.U1_SHORTEST)]
     costs = "; ".join([f"{name}: {each['switch_s']:g} and {each['resume_s']:g}" for name, each in ex.PRICES.items()])
-    text = (
-        f"W2. Seconds without progress each time that a job comes back, in place and from disk: {BASE}: none; {costs}."
-    )
+    text = f"W2. Seconds without progress at each resumption, in place and from disk: {BASE}: none; {costs}."
     return means_table(SHOWN, cells, text, kept=True)
 
 
@@ -66,9 +64,9 @@ def _own(figures: Figures) -> list[str]:
         return f"{100 * gains[0] / gains[1]:.0f}" if seeds else NOTHING
 
     text = (
-        f"W2, {len(ex.FRESH)} seeds that no study or tuning had used, {ex.FRESH[0]} to {ex.FRESH[-1]}. Mean response of {own.policy}"
-        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. {shortest.policy} has {share(best)} % of what {own.policy} takes"
-        f" off the mean of {best.policy}, and {share(without)} % of what it takes off that of {without.policy}."
+        f"W2, {len(ex.FRESH)} seeds that no study or tuning used, {ex.FRESH[0]} to {ex.FRESH[-1]}. Mean response of {own.policy}"
+        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. {shortest.policy} has {share(best)} % of the gain of"
+        f" {own.policy} over {best.policy}, and {share(without)} % of its gain over {without.policy}."
     )
     cells = [
         ((place.policy, base.policy), [ratio(key, place, base) for key in (RESPONSE, SLOWDOWN, P99)])
@@ -97,9 +95,9 @@ def _dear() -> Section:
         for key in (RESPONSE, SLOWDOWN)
     ]
     text = (
-        f"W2. *{ex.WHOLE}*: time in which neither of two jobs competes counts in the slowdown, which makes sharing dear."
-        f" *{ex.NOISE}*: the scheduler knows usage with that error; *unknown*: not at all. Wrong on purpose: *shuffled*: it believes of"
-        " each job the usage of another one; *inverted*: the parts of its nodes that it does not use."
+        f"W2. *{ex.WHOLE}*: time in which neither of two jobs competes counts in the slowdown, so sharing costs more."
+        f" *{ex.NOISE}*: the scheduler knows usage with that error; *unknown*: not at all. Wrong beliefs: *shuffled*: each job has the"
+        " usage of another one; *inverted*: the usage that it does not have."
     )
     return table(("", ""), heads, rows, text, counted=False)
 

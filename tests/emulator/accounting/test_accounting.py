@@ -111,7 +111,7 @@ def test_an_old_file_is_never_replaced(path: str) -> None:
 
 def test_a_log_without_its_database_is_an_error(path: str) -> None:
     Path(path + "-wal").write_bytes(b"frames")
-    with pytest.raises(InputError, match="put that back, or remove this"):
+    with pytest.raises(InputError, match="put the database back, or remove"):
         Accounting.create(path, META)
     assert os.listdir(Path(path).parent) == [os.path.basename(path) + "-wal"]
 
@@ -179,9 +179,9 @@ def scrambled(path: str) -> None:
     ("make", "text"),
     [
         (lambda path: Path(path).write_bytes(b""), "got an empty file"),
-        (lambda path: Path(path).write_bytes(b"SQLite format 3\0"), "a file that is no database"),
-        (lambda path: Path(path).write_text("once upon a time" * 1000), "a file that is no database"),
-        (foreign, "a database of something else"),
+        (lambda path: Path(path).write_bytes(b"SQLite format 3\0"), "a file that is not a database"),
+        (lambda path: Path(path).write_text("once upon a time" * 1000), "a file that is not a database"),
+        (foreign, "a database of another program"),
         (changed(f"PRAGMA user_version={VERSION + 1}"), "a newer program's"),
         (changed("PRAGMA user_version=0"), "one without a version"),
         (truncated, "expected a whole database"),

@@ -127,8 +127,8 @@ def test_an_intact_database_is_not_called_damaged(name: str, commands: Commands)
     [
         ("v4", ["--seed", "2"], "", "expected a database of the same scenario, got seed: 2 instead of 1"),
         ("v1-log", ["--lublin", "41"], "", "expected a database of the same "),
-        ("v5", [], "UPDATE jobs SET end_us = end_us + 1 WHERE id = 1", "in the table jobs (by this program), got another row 1"),
-        ("v5", [], "UPDATE jobs SET job = json_set(job, '$.run_us', 7) WHERE id = 1", "in the table jobs (by this program)"),
+        ("v5", [], "UPDATE jobs SET end_us = end_us + 1 WHERE id = 1", "from the journal, got a different row 1"),
+        ("v5", [], "UPDATE jobs SET job = json_set(job, '$.run_us', 7) WHERE id = 1", "table jobs as this program replays it"),
         ("v2", [], "DELETE FROM journal WHERE step = 3", "expected a journal without gaps"),
         ("v3", [], "UPDATE journal SET body = x'00' WHERE kind = 'answer'", "cannot be replayed"),
         ("v4", ["--accept-loss"], "", "got version 4 (serve without --accept-loss brings it up to date"),

@@ -175,7 +175,7 @@ def test_silence_has_deadlines(commands: Commands, files: Path) -> None:
     ("arguments", "told"),
     [
         (("-w", "none.json"), "none.json: expected a file that can be read, got No such file"),
-        (("-w", "w.json", "--swf", "x"), "workload.swf: expected nothing beside files of Batsim's"),
+        (("-w", "w.json", "--swf", "x"), "workload.swf: remove it: --workload"),
         (("-w", "w.json", "-p", "none.xml"), "none.xml: expected a file that can be read"),
         (("-w", "w.json", "-p", "w.json"), "w.json:1: expected an XML file of a platform"),
         (("-w", "w.json", "-p", "p.xml"), "p.xml: expected the host master_host for the simulator (--master NAME)"),
@@ -185,7 +185,7 @@ def test_silence_has_deadlines(commands: Commands, files: Path) -> None:
         (("-w", "w.json", "--nodes", "4", "--events", "nan.txt"), "nan.txt:1: expected a JSON text"),
         (
             ("-w", "w.json", "-p", "p.xml", "-m", "master", "--nodes", "3"),
-            "cluster.nodes: expected nothing beside a platform",
+            "cluster.nodes: remove it: the platform",
         ),
         (("-w", "w.json", "--mmax", "3"), "--master-host and --mmax choose among the hosts of a --platform"),
         (("--lublin", "5", "--time-sharing", "exact"), "time_sharing: remove it"),

@@ -176,7 +176,7 @@ def test_the_archive_of_another_database_is_refused(tmp_path: Path) -> None:
     held = [*rows(second.path, "jobs")]
     with closing(sqlite3.connect(first.archive.path)) as connection:
         connection.execute("PRAGMA user_version=5")
-    with pytest.raises(InputError, match=r"expected the archive of this database, got that of another one"):
+    with pytest.raises(InputError, match=r"expected the archive of this database, got the archive of another one"):
         second.compact_journal()
     with closing(sqlite3.connect(first.archive.path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (5,)

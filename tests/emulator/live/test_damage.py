@@ -172,9 +172,15 @@ def test_what_is_whole_is_saved(number: int, left: Path, sound: dict[str, list[A
 @pytest.mark.parametrize(
     ("statement", "told"),
     [
-        ("UPDATE jobs SET state = 'FAILED' WHERE id = 3", "in the table jobs (by this program), got another row 3"),
-        ("DELETE FROM changes WHERE number = 5", "in the table changes (by this program), got another row 6"),
-        ("DELETE FROM allocations", "in the table allocations (by this program), got no row"),
+        (
+            "UPDATE jobs SET state = 'FAILED' WHERE id = 3",
+            "table jobs as this program replays it from the journal, got a different row 3",
+        ),
+        (
+            "DELETE FROM changes WHERE number = 5",
+            "table changes as this program replays it from the journal, got a different row 6",
+        ),
+        ("DELETE FROM allocations", "table allocations as this program replays it from the journal, got no row"),
         ("UPDATE journal SET at_us = at_us + 1 WHERE step = 9", "expected step 9 of the journal as it was written"),
         ("UPDATE meta SET value = 'other' WHERE key = 'kind'", "the meta data that the database was made with"),
         ("DELETE FROM journal WHERE step > 50", "confirmed steps are missing"),
@@ -195,7 +201,7 @@ def test_a_log_that_is_gone_is_told_and_a_database_that_is_gone_is_not_made_anew
     with pytest.raises(DamageError, match=r"a journal that ends with step \d+: \d+ confirmed steps are missing"):
         Recorded(path)
     path.unlink()
-    with pytest.raises(InputError, match="belongs to a database that was moved"):
+    with pytest.raises(InputError, match="its database was moved"):
         Recorded(path)
 
 

@@ -360,7 +360,10 @@ def test_no_damage_goes_unnoticed(number: int, left_anew: Path, tmp_path: Path) 
     ("statement", "told"),
     [
         ("UPDATE jobs SET state = 'FAILED' WHERE id = 2", AS_THEY_WERE),
-        ("UPDATE jobs SET state = 'FAILED' WHERE id = 39", "in the table jobs (by this program), got another row 39"),
+        (
+            "UPDATE jobs SET state = 'FAILED' WHERE id = 39",
+            "table jobs as this program replays it from the journal, got a different row 39",
+        ),
         ("DELETE FROM changes WHERE number = 5", AS_THEY_WERE),
         ("DELETE FROM allocations", AS_THEY_WERE),
         ("UPDATE allocations SET end_us = end_us + 500000000 WHERE job_id = 2", AS_THEY_WERE),

@@ -283,4 +283,4 @@ def test_a_manager_comes_back_from_its_state_and_finds_damage_in_its_history(com
     assert (back["steps"], back["played"]) == (3, 0)
     ran = commands.emulator(*serve())
     assert ran.code == 2
-    assert "what the journal says in the table jobs" in ran.err
+    assert "table jobs as this program replays it" in ran.err

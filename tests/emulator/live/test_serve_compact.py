@@ -65,9 +65,9 @@ def test_the_journal_begins_anew(site: Commands) -> None:
     [
         (None, "c.db: expected the database of --compact, got no file"),
         (b"", "got an empty file"),
-        (b"x" * 5000, "got a file that is no database"),
+        (b"x" * 5000, "got a file that is not a database"),
         ("folder", "got Is a directory"),
-        ("foreign", "got a database of something else"),
+        ("foreign", "got a database of another program"),
     ],
 )
 def test_what_is_no_database_of_a_manager_is_refused(content: bytes | str | None, got: str, commands: Commands) -> None:
@@ -111,7 +111,7 @@ def test_a_full_disk_leaves_the_old_journal(more_kb: int, site: Commands) -> Non
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     ran = ended(manager)
-    told = "c.db: expected room for a new journal beside the old one, which is as it was, got "
+    told = "c.db: expected room for a new journal beside the old one, which is unchanged, got "
     assert (ran.code, told in ran.err, "Traceback" in ran.err) == (1, True, False), ran.err
     assert facts(site.folder) == before
     assert site.emulator(*COMPACT, "0").code == 0

@@ -209,7 +209,7 @@ def test_kills_and_what_batsim_cannot_do(scripted: Scripted) -> None:
     scripted.next = [[m.SuspendJob(1), m.KillJob(1)]]
     reply = json.loads(decisions.answer(message(2, submitted("w0!2"))))
     assert [event["data"] for event in reply["events"]] == [{"job_ids": ["w0!1"]}]
-    assert [event for _, event in scripted.seen[2:]] == [m.ActionRefused(2, 0, "Batsim has nothing like SuspendJob")]
+    assert [event for _, event in scripted.seen[2:]] == [m.ActionRefused(2, 0, "Batsim does not support SuspendJob")]
     killed = ("JOB_KILLED", {"job_ids": ["w0!1"], "job_progress": {}})
     decisions.answer(message(2, completed("w0!1", "COMPLETED_KILLED"), killed))
     scripted.next = [[m.SuspendJob(2)] for _ in range(200)]
@@ -234,7 +234,7 @@ WRONG_FIRST = {
         r"events\[0\]\.timestamp: expected a time in seconds",
     ),
     "half a character": (b'{"now":0,"events":[],"x":"\\ud800"}', "surrogates not allowed"),
-    "our own end": (b"cosched-emulator: no reply within 3 s", "the other end gives up: cosched-emulator: no reply within"),
+    "our own end": (b"cosched-emulator: no reply within 3 s", "the other end gave up: cosched-emulator: no reply within"),
     "event": (b'{"now":0,"events":[3]}', r"events\[0\]: expected an object"),
     "late": (
         b'{"now":1,"events":[{"timestamp":2,"type":"NOTIFY","data":{}}]}',
@@ -293,7 +293,7 @@ WRONG_LATER: dict[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
     ),
     "field": ((submitted("w0!3", cosched={"demand": [1, 2]}),), r"job\.cosched\.demand: expected"),
     "unknown field": ((submitted("w0!3", cosched={"gpus": 1}),), r"job\.cosched\.gpus: expected one of"),
-    "unknown job": ((completed("w0!9"),), r"data\.job_id: job w0!9 has completed, and it does not run"),
+    "unknown job": ((completed("w0!9"),), r"data\.job_id: job w0!9 completed, but it does not run"),
     "pending job": ((completed("w0!2"),), r"it does not run"),
     "state": ((completed("w0!1", "DONE"),), r"data\.job_state: expected one of COMPLETED_FAILED"),
     "twice": ((completed("w0!1"), completed("w0!1")), "it does not run"),
@@ -303,7 +303,7 @@ WRONG_LATER: dict[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
         (("NOTIFY", {"type": "event_machine_available", "resources": "0-999999999"}),),
         "expected hosts 0 to 1048575",
     ),
-    "ends too early": ((("SIMULATION_ENDS", {}),), "the simulation ends, and 2 jobs have not, such as w0!1"),
+    "ends too early": ((("SIMULATION_ENDS", {}),), "the simulation ended before 2 jobs, such as w0!1"),
     "killed": ((("JOB_KILLED", {"job_ids": []}),), r"data\.job_ids: expected a list of at least one"),
 }
 

@@ -100,7 +100,7 @@ def test_strangers_are_sent_away(commands: Commands, endpoint: str) -> None:
         asked(socket, message(9, ("SIMULATION_ENDS", {})))
     code, out, err = ended(process)
     assert (code, out) == (0, "")
-    assert "what came is no simulation that begins" in err
+    assert "a message that does not begin a simulation" in err
 
 
 def test_too_large_a_message_of_the_simulation_is_reported(commands: Commands, endpoint: str) -> None:
@@ -118,7 +118,7 @@ def test_silence_has_deadlines(commands: Commands, endpoint: str) -> None:
     process = start(commands, endpoint, "--silence", "0.5")
     with batsim_at(endpoint) as socket:
         asked(socket, message(0, ("SIMULATION_BEGINS", begins(HOSTS))))
-        assert "nothing for 0.5 s" in assert_one_line(ended(process), 3, NAME)
+        assert "no message from Batsim for 0.5 s" in assert_one_line(ended(process), 3, NAME)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

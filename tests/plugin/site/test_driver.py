@@ -378,7 +378,7 @@ def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> 
         cluster.go_to(100 * SECOND_US)  # it has ended, and is not shown any more
         third = Driver(MACHINE, store(), cluster)
         third.begin(100 * SECOND_US, Snapshot({}))
-        assert third.lost == ["1 jobs have ended since, and it is not known how"]
+        assert third.lost == ["1 jobs have ended since, with unknown states"]
         assert third.inventory().running == ()
 
 
@@ -387,7 +387,7 @@ def test_a_job_that_no_empty_machine_holds_is_not_told() -> None:
     driver = Driver(MACHINE, None, cluster)
     driver.begin(0, cluster.look())
     settle(driver, lambda welcome: core_of("fcfs", welcome))
-    assert driver.unfit == {1: "it has 17 processes, and the machine holds 16 like its"}
+    assert driver.unfit == {1: "it has 17 processes; the machine holds at most 16 such processes"}
     assert len(driver.books) == 0
 
 
@@ -479,7 +479,7 @@ def test_a_store_that_holds_what_cannot_be_is_refused(kind: str, change: Any, tm
         file.execute("UPDATE kept SET body = ? WHERE kind = ?", (pack(told), kind))
     with (
         closing(Store(str(tmp_path / "store"))) as store,
-        pytest.raises(UsageError, match="store: it holds what no adapter of this version has written: "),
+        pytest.raises(UsageError, match="store: not written by an adapter of this version: "),
     ):
         store.load(MACHINE)
 

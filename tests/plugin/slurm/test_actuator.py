@@ -427,7 +427,7 @@ def test_a_slurm_that_never_answers_is_given_up_when_it_is_said_to_be(monkeypatc
         monkeypatch.setattr(f"cosched_plugin.{module}.time", clock)
     said: list[str] = []
     with pytest.raises(
-        ProtocolError, match=r"^no Slurm after 75 s: none of .* is answered: 0 TimeoutError: timed out$"
+        ProtocolError, match=r"^no Slurm after 75 s: no answer to any of .*: 0 TimeoutError: timed out$"
     ):
         connect(Polls(Rest(Deaf())), 60.0, Log("test", write=said.append))
     assert now_s == 1_075.0
@@ -448,4 +448,4 @@ def test_a_scheduler_whose_policy_fails_begins_anew_from_slurms_state(tmp_path: 
     assert [[job.spec.id for job in each.pending] for each in told.welcomes] == [[], [7]]
     assert told.events[-1] == []
     assert slurm.asked[-2:] == [("job/7", {"nodelist": "n0", "hold": False}), ("tick",)]
-    assert any("the policy has failed, and begins anew from Slurm's state: once" in line for line in lines)
+    assert any("the policy has failed, and restarts from the state of Slurm: once" in line for line in lines)

@@ -290,7 +290,7 @@ def test_a_table_without_spread_counts_from_alone(tmp_path: Path) -> None:
         ("row,column,ratio,spread\nl,d,3,1\nd,l,2,\n", "d"),
     ):
         (tmp_path / "pairs.csv").write_text(text)
-        with pytest.raises(UsageError, match=f"pairs.csv: field 'spread': expected what {name} takes alone"):
+        with pytest.raises(UsageError, match=f"pairs.csv: field 'spread': expected the time of {name} alone"):
             read_site(str(tmp_path / "site.toml"))
 
 

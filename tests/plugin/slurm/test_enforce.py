@@ -286,7 +286,7 @@ def test_no_start_beyond_a_limit_is_tried_while_slurmdbd_lives_changes_and_dies(
 
             def known(times: int) -> None:
                 end = time.monotonic() + LIMITS_S + 10
-                while driver.log.count("are kept in advance") < times:
+                while driver.log.count("the scheduler keeps limits of") < times:
                     assert time.monotonic() < end, driver.log
                     time.sleep(0.2)
 
@@ -328,7 +328,7 @@ def test_no_start_beyond_a_limit_is_tried_while_slurmdbd_lives_changes_and_dies(
             one.up()
             driver.wait_for("slurmdbd reports limits again", LIMITS_S + 10)
             assert driver.log.count("slurmdbd reports no limits") == 1
-            assert driver.log.count("the last known ones stay") == 1
+            assert driver.log.count("the last known limits stay") == 1
 
 
 BED = """

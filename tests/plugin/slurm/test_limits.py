@@ -290,7 +290,7 @@ def test_limits_are_asked_for_at_times_and_changes_are_followed() -> None:
     assert asking.turn(3.0) is False  # a clock that was set back
     assert len(asking.said) == 2
     assert "5 QOS and 7 associations" in asking.said[0]
-    assert "Slurm alone judges by GrpTRES mem, MaxTRES, MaxTRESPU mem, MaxWall, TRES in percent" in asking.said[0]
+    assert "Slurm alone keeps GrpTRES mem, MaxTRES, MaxTRESPU mem, MaxWall, TRES in percent" in asking.said[0]
 
 
 def test_nothing_waits_for_an_answer_about_limits() -> None:
@@ -309,7 +309,7 @@ def test_a_slurmdbd_that_is_gone_is_told_once_and_the_last_limits_stay() -> None
     for turn in range(1, 4):
         assert not asking.turn(turn * LIMITS_S)
     assert asking.polls.known is known
-    assert [text for text in asking.said[1:] if "the last known ones stay" in text] == asking.said[1:]
+    assert [text for text in asking.said[1:] if "the last known limits stay" in text] == asking.said[1:]
     assert len(asking.said) == 2
     assert "Unable to connect to database" in asking.said[1]
     asking.slurm.dead = False

@@ -74,7 +74,7 @@ FORCED = {"OverSubscribe": "FORCE:2"}
         (OLD, FORCED, 2, 0, 2, f"OverSubscribe of partition co voids --exclusive; pairs need {MEND}", True),
         (OLD, FORCED, 1, 0, 2, f"OverSubscribe of partition co voids --exclusive; better: {MEND}", False),
         ({}, {}, 1, 0, 1, f"the policy would pair jobs, which partition co does not allow: {MEND}", False),
-        ({}, {"OverSubscribe": "NO"}, 1, 2, 2, f"no two jobs of partition co may be on a core: {MEND}", True),
+        ({}, {"OverSubscribe": "NO"}, 1, 2, 2, f"no two jobs of partition co may share a core: {MEND}", True),
     ],
 )
 def test_one_partition_is_not_enough(

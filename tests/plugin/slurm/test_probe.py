@@ -65,8 +65,8 @@ def test_one_that_does_what_the_others_do_can_be_used() -> None:
         ({"state_reason": "None"}, "of job 7 it does not show that it is held"),
         ({"tasks": "1"}, "it does not show job 7"),
         ({"time_limit": 60}, "of job 7 it does not show its limit"),
-        ({"node_count": {"set": False}}, "of job 7 it does not show that it asks for a node and a task"),
-        ({"reboot": True}, "of job 7 it does not show that it asks for nothing else"),
+        ({"node_count": {"set": False}}, "of job 7 it does not show that it requests a node and a task"),
+        ({"reboot": True}, "of job 7 it does not show that it requests nothing else"),
         ({"job_id": 8}, "it does not show job 7"),
     ],
 )
@@ -102,7 +102,7 @@ def test_what_it_does_not_do(take: Callable[[dict[str, Any], dict[str, Any]], ob
 
 def test_without_a_job_nothing_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     assert probe(Rest(Slurm(), LATER), "co", "n3", lambda partition: f"sbatch: no {partition}") == (
-        "no job can be submitted to try it: sbatch: no co"
+        "no trial job can be submitted: sbatch: no co"
     )
     monkeypatch.setenv("PATH", "/nowhere")
     assert submit("co") == "sbatch: No such file or directory"

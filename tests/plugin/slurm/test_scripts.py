@@ -110,12 +110,12 @@ FORMS: Mapping[str, tuple[Any, ...]] = {
 # What else is left, and in which words; of 22.05 a wish for GPUs by tasks cannot be seen.
 LEFT = {
     "c --time=UNLIMITED -n1": "its limit is above the 2880 minutes of partition batch",
-    "c --tmp=5G -n1 -t 10": "no node of partition batch has what --tmp asks for",
+    "c --tmp=5G -n1 -t 10": "no node of partition batch has what --tmp requests",
     "c --overcommit -n40 -N1 -t 10": "it asks for --overcommit",
     "c --reboot -n1 -t 10": "it asks for --reboot",
-    'c -C "[cascadelake*1&icelake*1]" -N2 -n4 -t 10': "--constraint=[cascadelake*1&icelake*1] is not planned with",
-    "g --gres=gpu:v100:1 -t 10": "no node of partition gpu that it may have offers 1 of gpu:v100; g1 is reserved while it would run",
-    "g --gpus=8 -N2 -n8 -t 10": "partition gpu has 1 nodes for it, and it takes 2; g1 is reserved while it would run",
+    'c -C "[cascadelake*1&icelake*1]" -N2 -n4 -t 10': "--constraint=[cascadelake*1&icelake*1] is not supported",
+    "g --gres=gpu:v100:1 -t 10": "no node that is open to it in partition gpu offers 1 of gpu:v100; g1 is reserved while it would run",
+    "g --gpus=8 -N2 -n8 -t 10": "it takes 2 nodes, and partition gpu has 1 for it; g1 is reserved while it would run",
 }
 
 
@@ -155,7 +155,7 @@ def test_a_policy_is_told_of_what_it_honours_alone() -> None:
     licensed, uneven, gpus = [job.job_id for job in polls.jobs]
     for word, whose, why in (
         (COUNTABLE, {licensed, gpus}, "which the policy does not count"),
-        (ELIGIBLE_NODES, {licensed, uneven, gpus}, "it may have some nodes only, which the policy does not honour"),
+        (ELIGIBLE_NODES, {licensed, uneven, gpus}, "it is limited to some nodes, which the policy does not honour"),
     ):
         _, told, left = seen(polls, frozenset({word}))
         assert left.keys() == whose, word

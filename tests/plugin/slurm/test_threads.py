@@ -107,5 +107,5 @@ def test_nodes_have_a_seat_for_each_job_of_a_core_whatever_its_threads() -> None
     for share in (1, 2):
         (kind,) = cluster_of(nodes, share).machine.nodes
         assert (kind.nodes, kind.sockets, kind.cores_per_socket, kind.threads_per_core) == (4, 2, 2, share)
-    with pytest.raises(UsageError, match="all nodes must have as many threads a core: h0 2 and h3 1"):
+    with pytest.raises(UsageError, match="all nodes must have the same number of threads a core: h0 2 and h3 1"):
         cluster_of([*nodes[:3], nodes[3]._replace(threads_per_core=1)], 1)

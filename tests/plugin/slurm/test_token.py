@@ -130,7 +130,9 @@ def test_a_token_that_stays_refused_is_silence_for_reads_and_a_refusal_of_change
             assert "Protocol of" in said
             assert len(asked) == 2 * times
             assert not re.search("eyJ", said + str(told.value))
-            with pytest.raises(Silent, match="is answered: status"):  # one question, not one for each version
+            with pytest.raises(
+                Silent, match=r"no answer to any of .*: status"
+            ):  # one question, not one for each version
                 Polls(Rest(transport)).connect(float("inf"))
             assert len(asked) == 3 * times
             transport.close()
@@ -156,7 +158,7 @@ def test_what_scontrol_prints_is_a_token_and_names_its_user(tmp_path: Path, monk
         assert Token(f"a.{claims}.b".strip, "T").user == ""
     config = "SlurmUser               = slurm(64030)\n"
     monkeypatch.setattr(adapter, "run_scontrol", lambda *_, **__: SimpleNamespace(returncode=0, stdout=config))
-    assert "user ann: Slurm refuses its changes, unless" in adapter._ordinary("ann")
+    assert "user ann: Slurm refuses its changes unless" in adapter._ordinary("ann")
     assert adapter._ordinary("slurm") == adapter._ordinary("root") == adapter._ordinary("") == ""
 
 

@@ -84,7 +84,7 @@ def test_nodes_that_the_partition_of_guests_has_lost_are_told_once_and_take_none
     slurm.job(5)
     bench.turn()
     assert slurm.changes == []
-    assert bench.said("lost-nodes") == ["partition guest of guests has no node n0, so that none sits there"]
+    assert bench.said("lost-nodes") == ["partition guest of guests has no node n0, so no guest runs there"]
 
 
 LEFT = [
@@ -103,7 +103,7 @@ def test_a_list_of_nodes_that_an_ask_has_left_behind_is_freed(nodes: str, remark
     slurm.job(4, required_nodes=nodes, admin_comment=remark)
     bench = Bench(slurm)
     assert slurm.changes == ([(4, "co", "")] if freed else [])
-    why = "it was asked to be a guest once, and has kept the list of nodes"
+    why = "it still has the list of nodes of an earlier request to be a guest"
     assert bench.said("orphan") == ([f"job 4 is back: {why}"] if freed else [])
 
 
@@ -113,7 +113,7 @@ def test_who_else_asks_for_guests_is_told() -> None:
     slurm.jobs[4] |= {"partition": "guest", "required_nodes": "n0"}
     assert bench.turn() == [(4, "co", "")]
     assert bench.said("orphan")[0].endswith(
-        "without an order of cosched: does another cosched-plugin run, on another machine?"
+        "where cosched had not put it: does another cosched-plugin run, on another machine?"
     )
 
 
@@ -131,7 +131,7 @@ def test_a_guest_whose_host_ends_as_it_begins_is_written_as_alone() -> None:
     slurm.begin(4)
     slurm.end(1)
     bench.turn()
-    assert bench.remarks[-1] == (4, "a guest on n0, beside nobody: its host has ended")
+    assert bench.remarks[-1] == (4, "a guest on n0, alone: its host has ended")
 
 
 def test_only_what_was_put_back_counts_as_that() -> None:
@@ -168,7 +168,7 @@ def test_of_an_array_one_task_is_told_why_it_is_no_guest() -> None:
     for _ in range(3):
         slurm.jobs[1]["comment"] = str(slurm.now_s)
         bench.turn(40)
-    assert bench.said("no-guest") == ["job 7_0 is no guest: nothing is known of it beside any job that runs"]
+    assert bench.said("no-guest") == ["job 7_0 is no guest: its slowdown beside the running jobs is unknown"]
 
 
 @pytest.mark.parametrize(("more", "left"), [({}, 1), ({"state_reason": "JobHeldUser", "priority": 0}, 2)])
@@ -197,11 +197,11 @@ def test_one_process_of_a_machine_seats_guests_in_a_partition() -> None:
     ("why", "hosts", "own", "other"),
     [
         ("no running job has a node", [], 1.0, 1.0),
-        ("nothing is known of it beside", [(1_000, 4)], float("inf"), 1.0),
-        ("nothing is known of it beside", [(1_000, 4)], 1.0, float("inf")),
-        ("its limit, slowed down, ends after", [(249, 4)], 1.5, 1.0),  # now 100, and a limit of 100
+        ("its slowdown beside the running jobs is unknown", [(1_000, 4)], float("inf"), 1.0),
+        ("its slowdown beside the running jobs is unknown", [(1_000, 4)], 1.0, float("inf")),
+        ("slowed down, it would outlast", [(249, 4)], 1.5, 1.0),  # now 100, and a limit of 100
         ("too few cores", [(250, 1), (100, 4)], 1.5, 1.0),
-        ("by the belief there is no gain", [(250, 1), (250, 1)], 1.5, 1.0),
+        ("the belief expects no gain", [(250, 1), (250, 1)], 1.5, 1.0),
     ],
 )
 def test_why_no_host_takes_a_candidate(why: str, hosts: list[tuple[int, int]], own: float, other: float) -> None:

@@ -39,13 +39,13 @@ REFUSED = {
         "co:guest",
         "--partition",
         "shr",
-    ): "--mode guests: partition shr has none for its guests; expected --guests",
+    ): "--mode guests: partition shr has no partition for guests; expected --guests",
     (
         "--guests",
         "co:guest",
         "--policy",
         "easy",
-    ): "--mode guests: policy easy seats none; expected one that pairs jobs, such as guests",
+    ): "--mode guests: policy easy seats no guests; expected one that pairs jobs, such as guests",
     ("--guests", "shr:guest"): (
         "slurm.conf does not let jobs share nodes: partition shr is OverSubscribe=NO: PartitionName=shr OverSubscribe=FORCE:1"
     ),
@@ -133,9 +133,7 @@ def test_what_is_asked_is_put_back_when_it_cannot_begin_any_more(tmp_path: Path,
             is_asked(one, *guests)
             driver.end(signal.SIGKILL)
             driver.begin()
-            driver.wait_for(
-                f"job {guests[0]} is back: it was pending in the partition of guests without an order of cosched"
-            )
+            driver.wait_for(f"job {guests[0]} is back: it was pending in the partition of guests")
             driver.wait_for(f"job {guests[1]} is back: it was pending")
             is_asked(one, *guests)  # after a while
             assert driver.end(signal.SIGTERM) == 128 + signal.SIGTERM
@@ -212,7 +210,7 @@ def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_
         one.run("scancel", str(last))
         one.until(lambda jobs: jobs[second]["job_state"] == "COMPLETED", 30)
         other = submit(one, nodes=2, run_s=1)
-        driver.wait_for(f"Slurm itself has put together guest {wide} and job {other} on n1,n2")
+        driver.wait_for(f"Slurm itself has co-located guest {wide} and job {other} on n1,n2")
         one.run("scontrol", "requeue", str(wide))
         driver.wait_for(f"job {wide} is back: it was pending in the partition of guests")
         one.until(lambda jobs: state(jobs, wide) == ("PENDING", "co") and not jobs[wide]["required_nodes"], 10)
@@ -238,7 +236,7 @@ def test_slurm_refuses_whole_what_it_has_started(tmp_path: Path, slurm: str) -> 
         outcome = actuator.carry_out(StartJob(job, (Run(0, 1, ThreadMask(240), 4),), 1, None))
         assert isinstance(outcome, str)
         assert actuator.counts["first"] == 1
-        assert lines == [f"job {job}: Slurm was first, and has started it"]
+        assert lines == [f"job {job}: Slurm itself has started it first"]
         assert (state(one.jobs(), job), actuator.asked) == (("RUNNING", "co"), {})
         for options, words in REFUSED.items():
             ran = run_python(

@@ -227,13 +227,13 @@ def test_jobs_are_asked_in_slurms_order_and_those_of_several_nodes_join_several_
         ({"state_reason": "Dependency"}, "Slurm's reason is Dependency"),
         ({"state_reason": "QOSMaxJobsPerUserLimit"}, "Slurm's reason is QOSMaxJobsPerUserLimit"),
         ({"partition": "co,other"}, "it may start in several partitions, and putting it back would lose that"),
-        ({"required_nodes": "n1"}, "it asks for nodes of its own (-w), which putting it back would lose"),
-        ({"shared": ["none"]}, "it has its nodes alone: it asks for that, or nothing is known of it"),
-        ({"name": "c"}, "nothing is known of it beside any job that runs"),
-        ({"name": "bad", "time_limit": 15}, "by the belief there is no gain, or memory is short"),
-        ({"memory_per_node": 3500}, "by the belief there is no gain, or memory is short"),
-        ({"time_limit": 59}, "its limit, slowed down, ends after those of all jobs that it might join"),
-        ({"time_limit": None}, "its limit, slowed down, ends after those of all jobs that it might join"),
+        ({"required_nodes": "n1"}, "it names nodes (-w), which putting it back would lose"),
+        ({"shared": ["none"]}, "it has its nodes alone: it requests that, or its usage is unknown"),
+        ({"name": "c"}, "its slowdown beside the running jobs is unknown"),
+        ({"name": "bad", "time_limit": 15}, "the belief expects no gain, or memory is short"),
+        ({"memory_per_node": 3500}, "the belief expects no gain, or memory is short"),
+        ({"time_limit": 59}, "slowed down, it would outlast the limits of all jobs that it might join"),
+        ({"time_limit": None}, "slowed down, it would outlast the limits of all jobs that it might join"),
         ({"tasks": 16, "cpus": 16, "node_count": 4, "max_nodes": 4}, "the jobs that it might join have too few cores"),
         ({"node_count": 3, "max_nodes": 3, "tres_req_str": "cpu=4,node=1", "tasks_per_node": 0}, "it takes a range of nodes"),
         ({"node_count": 3, "max_nodes": 0, "tres_req_str": "cpu=4,node=1", "tasks_per_node": 0}, "it takes a range of nodes"),
@@ -257,7 +257,7 @@ def test_a_guest_of_which_nothing_is_known_is_told_as_a_trial() -> None:
     slurm = hosted(name="c")
     bench = Bench(slurm, "belief=trials")
     assert slurm.changes == [(4, "guest", "n0")]
-    assert bench.said("asked")[0].endswith("beside job 1, on trial: nothing is known of the two")
+    assert bench.said("asked")[0].endswith("beside job 1, on trial: the slowdown of the two is unknown")
 
 
 def test_beside_whom_no_guest_sits() -> None:
@@ -365,7 +365,7 @@ def test_what_waits_among_the_guests_unasked_is_put_back_until_slurm_accepts_tha
 
 
 ANSWERS = [
-    (2073, "Job is no longer pending execution", "first", "job 4: Slurm was first, and has started it"),
+    (2073, "Job is no longer pending execution", "first", "job 4: Slurm itself has started it first"),
     (2070, "Requested partition not available", "refused", ""),
 ]
 
@@ -417,7 +417,7 @@ def test_pairs_that_slurm_makes_are_told_and_bad_ones_end_where_that_is_wanted()
     slurm.job(7, "R", "n0", name="b")
     bench.turn()
     assert bench.said("blind-pair") == [
-        "Slurm itself has put together guest 4 and job 7 on n0: 1.25 and 1.25 times as slow"
+        "Slurm itself has co-located guest 4 and job 7 on n0: 1.25 and 1.25 times as slow"
     ]
     slurm.end(7)
     bench.turn(10)
@@ -438,7 +438,7 @@ def test_a_driver_that_begins_knows_blind_pairs_by_their_starts() -> None:
     slurm.job(6, "R", "n1", start_time=int(NOW_S) - 30)
     bench = Bench(slurm)
     assert [text.split(":")[0] for text in bench.said("blind-pair")] == [
-        "Slurm itself has put together guest 5 and job 6 on n1"
+        "Slurm itself has co-located guest 5 and job 6 on n1"
     ]
 
 
