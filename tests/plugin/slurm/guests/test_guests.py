@@ -173,7 +173,7 @@ def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_canno
                 figures = answer.read().decode()
             assert "# TYPE cosched_plugin_guests_begun_total counter\ncosched_plugin_guests_begun_total 1\n" in figures
             longer = submit(one, run_s=3, minutes=60, comment=DISK)
-            driver.wait_for(f"job {longer} is no guest: its limit")
+            driver.wait_for(f"job {longer} is no guest: slowed down")
             assert one.jobs()[longer]["partition"] == "co"
             one.until(lambda jobs: jobs[guest]["job_state"] == "COMPLETED", 20)
             one.run("scontrol", "update", "NodeName=n0,n1", "State=DRAIN", "Reason=test")
