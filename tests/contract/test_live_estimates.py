@@ -106,7 +106,7 @@ def test_a_user_is_told_when_and_why(commands: Commands) -> None:
         assert second["start_s"] == pytest.approx(begun_s + 2 * HOUR_S, abs=1)
         assert first["low_s"] is None  # two jobs say nothing of how far estimates are off
         assert (first["node_list"], first["bound"]) == ("[0-7]", False)
-        assert first["reason"].startswith("needs 8 threads, and 0 of 8 are free; first of them free at 1:0")
+        assert first["reason"].startswith("needs 8 threads, and 0 of 8 are free; the next is free at 1:0")
         extra = user.result(EstimateStart(submission(60, 1)))
         assert extra["start_s"] == pytest.approx(begun_s + 3 * HOUR_S, abs=1)
         assert len(user.result(ListJobs())["rows"]) == 3  # and nothing was submitted

@@ -180,11 +180,11 @@ class Simulator:
             waiting = [name for name, state in self.state.items() if state == PENDING]
             named = ", ".join(waiting[:5]) + (", ..." if len(waiting) > 5 else "")
             raise LinkError(
-                f"nothing happens any more after {b.seconds(self.now_us)} s, and {len(waiting)} jobs wait for the scheduler, which has "
-                f"asked for no later call: {named}"
+                f"no further event after {b.seconds(self.now_us)} s: {len(waiting)} jobs are pending, and the scheduler requested no "
+                f"later call: {named}"
             )
         if self._registering:
-            raise LinkError("nothing happens any more, and the scheduler has not said registration_finished")
+            raise LinkError("no further event, and the scheduler has not sent registration_finished")
         self._over = True
         return self._message([b.write_event(self.now_us, "SIMULATION_ENDS", "{}")])
 

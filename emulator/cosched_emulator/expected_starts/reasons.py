@@ -76,14 +76,14 @@ class Reasons:
         parts = [need]
         first_us = self._first_free(spec, estimate)
         if not fits and first_us is not None:
-            parts.append(f"first of them free at {span_text(first_us)}, by what running jobs asked for")
+            parts.append(f"the next is free at {span_text(first_us)}, by the estimates of running jobs")
         reserved = self._reserved
         if reserved is not None and reserved[0] == spec.id:
             parts.append(f"it has the reservation, for {span_text(reserved[1])} at the latest")
         elif spec.id in self._promised:
             parts.append(f"it is promised a start at {span_text(self._promised[spec.id])}")
         elif reserved is not None:
-            delays = f", for {span_text(reserved[1])}, and it would delay that job" if fits else ""
+            delays = f", for {span_text(reserved[1])}, and would be delayed" if fits else ""
             parts.append(f"job {reserved[0]} has the reservation{delays}")
         elif fits:
             parts.append("other jobs come first, or the scheduler has not decided yet")

@@ -79,7 +79,7 @@ def when_text(row: Row) -> str:
     if row["bound"]:
         return f"not before {at}"
     if row["low_s"] is None:
-        return f"at about {at} (too few jobs have been seen for a range)"
+        return f"at about {at} (too few starts for a range)"
     return f"at about {at}, between {clock_text(row['low_s'])} and {clock_text(row['high_s'])} in 4 of 5 cases"
 
 
@@ -91,7 +91,7 @@ def basis_text(told: Row) -> str:
     text = f"estimated {clock_text(told['age_s'])} ago, from {draws}"
     record = told.get("record")
     if record and record["starts"]:
-        text += f"; the last {record['starts']} were off by {clock_text(record['median_error_s'])} in the median"
+        text += f"; median error of the last {record['starts']}: {clock_text(record['median_error_s'])}"
     return text + (f"; {told['trouble']}" if told.get("trouble") else "")
 
 

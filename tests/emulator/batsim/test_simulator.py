@@ -289,8 +289,8 @@ def test_a_mapping_puts_processes_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("jobs", "told"),
     [
-        ([job("a")], "1 jobs wait for the scheduler, which has asked for no later call: w0!a"),
-        ([job(name, at=0) for name in range(7)], "7 jobs wait .*: w0!0, w0!1, w0!2, w0!3, w0!4, ..."),
+        ([job("a")], "1 jobs are pending, and the scheduler requested no later call: w0!a"),
+        ([job(name, at=0) for name in range(7)], "7 jobs are pending, .*: w0!0, w0!1, w0!2, w0!3, w0!4, ..."),
     ],
 )
 def test_a_scheduler_that_leaves_jobs_waiting_is_told(tmp_path: Path, jobs: list[dict[str, Any]], told: str) -> None:

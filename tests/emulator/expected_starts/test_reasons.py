@@ -52,7 +52,7 @@ def test_a_job_of_unknown_usage_needs_nodes_of_its_own_while_half_the_threads_ar
     first, second = reasons(state([unknown, known], 2, threads_per_core=2), "lomarc-r")
     assert first.kind == NODES
     assert first.text.startswith("needs 4 nodes of its own, because its usage is unknown, and 2 are empty")
-    assert "first of them free at 1:00:00" in first.text
+    assert "the next is free at 1:00:00" in first.text
     assert second.text.startswith("needs 4 nodes, empty or beside a partner, and 2 are empty")
 
 
@@ -61,12 +61,12 @@ def test_a_job_that_would_fit_is_told_of_the_reservation() -> None:
     told = reasons(state([wide, long, short], 3), "easy")
     assert told[0] == (
         NODES,
-        "needs 8 threads, and 2 of 8 are free; first of them free at 1:00:00, by what running jobs asked for; "
+        "needs 8 threads, and 2 of 8 are free; the next is free at 1:00:00, by the estimates of running jobs; "
         "it has the reservation, for 1:00:00 at the latest",
     )
     assert told[1] == (
         RESERVATION,
-        "needs 2 threads, and 2 of 8 are free; job 8 has the reservation, for 1:00:00, and it would delay that job",
+        "needs 2 threads, and 2 of 8 are free; job 8 has the reservation, for 1:00:00, and would be delayed",
     )
     assert told[2].text.endswith("job 8 has the reservation")
 
