@@ -5,7 +5,7 @@
 KIND is nodes (whole ones), long (the same jobs, eight times as long: half an hour), cores, minutes (whole nodes, of which only limits
 in whole minutes are known), or defaults: nodes, on a Slurm with sched/backfill and priority/multifactor as they come, and with jobs of
 others in a partition of the same nodes that is not ours. POLICY may be backfill: Slurm's own, which knows limits alone.
-    python -m tests.plugin.slurm.fidelity report    the table of docs/results/slurm.md, from the stored runs
+    python -m tests.plugin.slurm.fidelity report    the table of docs/results/appendix/slurm.md, from the stored runs
 
 A run is stored in recorded/fidelity, in a folder for each release but the oldest: for each job what it was, and when it was submitted,
 seen, decided, started, ended, and seen to have ended; starts and ends by the job's own clock.
@@ -322,8 +322,8 @@ def report() -> list[Compared]:
 def table(compared: Sequence[Compared]) -> str:
     """Return the table of the page."""
     lines = [
-        "| run | mean wait, real, s | no latency | constant ones of another run | each job's own | largest gap of a start, s "
-        "| drawn anew, sd | starts turned by constants | decision to start: median, p95, ms |",
+        "| run | mean wait, real, s | no latency | constant latencies | each job's own | largest difference of a start, s "
+        "| drawn anew, sd | starts changed by constants | decision to start: median, p95, ms |",
         "|---|---:|---:|---:|---:|---:|---:|---|---:|",
     ]
     for one in compared:
