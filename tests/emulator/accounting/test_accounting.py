@@ -182,7 +182,7 @@ def scrambled(path: str) -> None:
         (lambda path: Path(path).write_bytes(b"SQLite format 3\0"), "a file that is not a database"),
         (lambda path: Path(path).write_text("once upon a time" * 1000), "a file that is not a database"),
         (foreign, "a database of another program"),
-        (changed(f"PRAGMA user_version={VERSION + 1}"), "a newer program's"),
+        (changed(f"PRAGMA user_version={VERSION + 1}"), "of a newer program"),
         (changed("PRAGMA user_version=0"), "one without a version"),
         (truncated, "expected a whole database"),
         (headless, "expected a whole database"),
