@@ -128,8 +128,8 @@ def test_room_comes_when_enough_of_a_node_is_free_not_when_all_of_it_is() -> Non
         spec=job(6, 1, memory_mb=500), runs=(m.Run(0, 1, ThreadMask(2), 1),), estimate_us=10 * HOUR_US
     )
     first, second = reasons(before._replace(running=(short, long)), "easy")
-    assert "0 of 2 are free; first of them free at 1:00:00" in first.text
-    assert "first of them free at 10:00:00" in second.text  # it waits for memory, too
+    assert "0 of 2 are free; the next is free at 1:00:00" in first.text
+    assert "the next is free at 10:00:00" in second.text  # it waits for memory, too
 
 
 def test_a_promise_and_an_exclusive_job() -> None:
