@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cosched_hwmodel.models.importing import NamedImportError, import_named
+from cosched_hwmodel.models.importing import (
+    NamedImportError,
+    _source_digest,
+    import_named,
+    modules_in,
+    source_digests,
+)
 
 FILES = {
     "own_fine": "class Greedy:\n    class Inner: pass\nfrom pathlib import Path\nPatient = Greedy\n",
@@ -86,3 +92,17 @@ def test_the_nearest_class_is_told(folder: Path) -> None:
     assert refusal("own_fine:X").endswith("has no 'X'; known: Greedy, Patient")
     assert refusal("own_plain:X").endswith("has no 'X'; it defines no class")
     assert refusal("own_fine:Greedy.Outer").endswith("has no 'Outer'")
+
+
+def test_the_modules_of_nested_names_are_found_and_other_texts_with_colons_are_not() -> None:
+    told = {"order": "own:Order", "parts": ["own_site.near:Outer.Near", {"depth": 3}], "at": "12:30", "door": "ipc://a"}
+    assert modules_in(told) == {"own", "own_site.near"}
+
+
+def test_a_changed_source_has_another_digest(folder: Path) -> None:
+    before = source_digests(["own_fine", "own_none"])
+    (folder / "own_fine.py").write_text("Greedy = 1\n")
+    _source_digest.cache_clear()
+    after = source_digests(["own_fine", "own_none"])
+    assert (before["own_none"], after["own_none"], len(after["own_fine"])) == ("", "", 64)
+    assert before["own_fine"] != after["own_fine"]

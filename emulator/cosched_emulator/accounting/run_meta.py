@@ -18,6 +18,10 @@ from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.protocol.messages import JobSpec
 
+# The name of the policy whose answers a run in virtual time has recorded, and what it decides by. Older programs recorded the name
+# alone; that of a scheduler that connects is known later.
+POLICY: Final = "policy"
+POLICY_SETTINGS: Final = "policy_settings"
 # How earlier programs wrote jobs before they made a digest of them: the fields of a spec, and of a job after its spec.
 _SPEC: Final = (
     "id", "submit_us", "processes", "estimate_us", "limit_us", "user", "name", "ppn_min", "ppn_max", "threads_per_process",
@@ -77,6 +81,25 @@ def check_meta(
     ):
         raise ConfigurationError("db", "a database of the same jobs", "others: their file has changed", file=file)
     return same
+
+
+def policy_meta(name: str, settings: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, str]:
+    """Return the meta data of the policy whose answers are recorded; ``sources`` has the digest of each file that it decides by."""
+    return {POLICY: name, POLICY_SETTINGS: json.dumps({"settings": settings, "sources": sources})}
+
+
+def check_policy(meta: Mapping[str, str], present: Mapping[str, str], file: str) -> None:
+    """Raise ConfigurationError if a database is for another policy than ``present`` has, as far as both tell of it."""
+    name = present[POLICY]
+    before = meta.get(POLICY, name)
+    differing = [f"{name} instead of {before}"] * (name != before)
+    if not differing and POLICY_SETTINGS in meta and POLICY_SETTINGS in present:
+        ours, theirs = json.loads(present[POLICY_SETTINGS]), json.loads(meta[POLICY_SETTINGS])
+        changed = _differences(ours["settings"], theirs["settings"], "policy")
+        differing = [f"{place}: {mine} instead of {old}" for place, mine, old in changed]
+        differing += [f"{source} has changed" for source, *_ in _differences(ours["sources"], theirs["sources"], "")]
+    if differing:
+        raise ConfigurationError("db", "a database of the same policy", "; ".join(differing[:3]), file=file)
 
 
 # Programs differ in the settings that they know, and in which they leave out where they have their default.

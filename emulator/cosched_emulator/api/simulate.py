@@ -23,7 +23,15 @@ from cosched_emulator.results.files import run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.shown import Shown
 from cosched_emulator.run.counted import rule_of
-from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, TraceRecord, TraceSink, coupling, record_answers
+from cosched_emulator.run.coupling import (
+    IN_PROCESS,
+    LinkMaker,
+    TraceRecord,
+    TraceSink,
+    accounts_of,
+    coupling,
+    recorded_link,
+)
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.prepare import prepare as prepare_scenario
@@ -459,7 +467,7 @@ def simulate(
                 thread alone, and where the caller has no handler and no timer of SIGALRM
     out         a new run folder; with ``force`` an older one is replaced, and an older trace
     trace       a file, a list or a function for the records of the decision trace; with ``zmq`` the last two get them after the run
-    db          a file for accounts in SQLite; if it exists, the run resumes from it
+    db          a file for accounts in SQLite; if it exists, the run resumes from it, with the same scenario and policy
     progress    called after each batch with the number of jobs that have ended, and the number of all jobs
     warn        called before the run with each warning: the policy has little effect on this scenario, or a part of its workload
                 is lost or has no effect; and during the run, where it waits because ``db`` cannot be written to
@@ -483,8 +491,9 @@ def simulate(
     if kind == "zmq":
         check_remote(policy, choice)
     folder, accounts = file_of("out", out), file_of("db", db)
-    if folder is not None:
+    if folder is not None or accounts is not None:
         check_plain(choice.name, choice.settings)
+    if folder is not None:
         run_folder.check_run_folder(folder, force=force)
     if prepared is None:
         prepared = prepare_scenario(made)
@@ -525,10 +534,9 @@ def _run(
         if counted is not None:
             finished = run_counted(prepared, counted, ended, files)
         else:
-            with (
-                coupling(link, choice, prepared, way.to) as coupled,
-                record_answers(coupled, db, prepared, lambda: choice.name, warn) as (recorded, accounting),
-            ):
+            with coupling(link, choice, prepared, way.to) as coupled, accounts_of(db, prepared, choice) as accounting:
+                traced = way.to is not None
+                recorded = recorded_link(coupled, accounting, prepared, lambda: choice.name, warn, ask_again=traced)
                 finished = run(prepared, recorded, ended, accounting, files)
         if schedule is not None:
             finished.summary[RECORD] = replay_figures(schedule, finished.jobs, finished.stays)

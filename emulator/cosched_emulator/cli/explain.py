@@ -34,8 +34,10 @@ def explain(
     """
     from cosched_emulator.explain.facts import explain as facts_about
     from cosched_emulator.explain.facts import submission
+    from cosched_emulator.explain.gang_facts import instant_text
     from cosched_emulator.explain.sentences import sentences
     from cosched_emulator.explain.trace_reader import read_trace
+    from cosched_emulator.results.files.run_files import JOBS
     from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
     from cosched_emulator.results.files.run_reader import read_facts
 
@@ -48,6 +50,9 @@ def explain(
             raise InputError(str(run_dir), f"a run with its decisions (simulate --trace {trace})", f"none with {TRACE}")
     # The trace is read twice, so that nothing of other jobs need be kept.
     submit_us = submission(read_trace(trace), job)
-    terms = read_facts(run_dir or Path(trace).parent, job)
+    terms, start_us = read_facts(run_dir or Path(trace).parent, job)
+    if submit_us is None and start_us is not None:
+        started = f"the start of job {job}, which {JOBS} has at {instant_text(start_us)}"
+        raise InputError(trace, started, "a trace without it: of a part of the run, or of another run")
     facts = facts_about(read_trace(trace, partial(say, err=True)), job, trace, quantum, submit_us, terms)
     say(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))

@@ -233,7 +233,7 @@ def _serve_virtual(
     """Run the scenario with the scheduler that connects, and print the results; reading began at ``began``."""
     from cosched_emulator.cli.reporting import report
     from cosched_emulator.results.files.run_files import RunFiles
-    from cosched_emulator.run.coupling import record_answers
+    from cosched_emulator.run.coupling import accounts_of, recorded_link
     from cosched_emulator.run.remote import remote_link
     from cosched_emulator.run.run import run, store
 
@@ -247,9 +247,10 @@ def _serve_virtual(
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         try:
             with (
-                record_answers(link, db, prepared, lambda: link.policy, warn) as (coupled, accounting),
+                accounts_of(db, prepared) as accounting,
                 progress_bar(len(prepared.workload.jobs)) as progress,
             ):
+                coupled = recorded_link(link, accounting, prepared, lambda: link.policy, warn)
                 finished = run(prepared, coupled, progress, accounting, files)
             recorded = "" if accounting is None else accounting.meta.get("policy", "")
             policy = link.policy or recorded

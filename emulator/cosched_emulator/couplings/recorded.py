@@ -1,7 +1,8 @@
 """A link that records the scheduler's answers in a journal, from which a killed run resumes.
 
 In virtual time the scenario and the scheduler's answers determine a run. A resumed run first takes the answers from the journal,
-without the scheduler. Then the scheduler receives the resulting state and answers the further batches.
+without the scheduler. Then the scheduler receives the resulting state and answers the further batches. Where its trace must be whole,
+it is asked from the beginning, and its answers must be the recorded ones.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.accounting.run_meta import POLICY, check_policy
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_plugin.protocol.codec import decode, encode, pack, write
@@ -20,7 +22,6 @@ from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Wel
 
 ANSWER: Final = "answer"
 FLUSH_S: Final = 0.05  # time of a run that a kill may cost
-POLICY: Final = "policy"  # whose answers are recorded, in the database's meta data
 RETRY_S: Final = 0.1
 _LENGTH_BYTES: Final = 4
 
@@ -28,8 +29,8 @@ _LENGTH_BYTES: Final = 4
 class RecordedLink:
     """A wrapper of the link ``inner`` that records its answers in ``accounting``.
 
-    ``deadline_s`` is how long to wait on a full disk before AccountingError; ``warn`` is told at once that the run waits. ``clock`` and
-    ``sleep`` use seconds.
+    With ``ask_again`` it also answers the recorded batches. ``deadline_s`` is how long to wait on a full disk before AccountingError;
+    ``warn`` is told at once that the run waits. ``clock`` and ``sleep`` use seconds.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class RecordedLink:
         accounting: Accounting,
         policy: Callable[[], str],
         *,
+        ask_again: bool = False,
         deadline_s: float = 30.0,
         warn: Callable[[str], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -46,6 +48,7 @@ class RecordedLink:
         self._inner = inner
         self._accounting = accounting
         self._policy = policy
+        self._ask_again = ask_again
         self._recorded = accounting.replay()
         self._deadline_s = deadline_s
         self._warn = warn
@@ -53,26 +56,33 @@ class RecordedLink:
         self._sleep = sleep
         self._flushed_s = clock()
         self._inventory: Callable[[], Welcome] | None = None
-        self._asking = False  # the inner link is open
+        self._met = False  # the inner link is open
+        self._asking = False  # nothing recorded is left
         self._given_up = False
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
-        """Get ready; open the inner link immediately if nothing is recorded."""
+        """Get ready; open the inner link immediately if nothing is recorded, or all is asked again."""
         self._inventory = inventory
+        if self._ask_again:
+            self._meet(inventory)
         if not self._accounting.unplayed:
             self._ask(inventory)
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         """Return the recorded answer to this batch, or the scheduler's answer, which is then recorded.
 
-        Raises InvariantError if the recorded answer belongs to another batch, AccountingError if the disk stays full.
+        Raises InvariantError if the recorded answer belongs to another batch, ConfigurationError if the scheduler is asked again and
+        answers otherwise, AccountingError if the disk stays full.
         """
         if self._inventory is None:
             raise LocalProtocolError("the link is not open")
         told = pack(write(Events(seq, now_us, events)))
         step = None if self._asking else next(self._recorded, None)
         if step is not None:
-            return _actions_of(step, seq, now_us, events, told)
+            actions = _actions_of(step, seq, now_us, events, told)
+            if self._ask_again:
+                self._repeat(seq, now_us, events, actions)
+            return actions
         if not self._asking:
             self._ask(self._inventory)
         actions = self._inner.exchange(seq, now_us, events)
@@ -87,7 +97,7 @@ class RecordedLink:
     def close(self) -> None:
         """Write the buffer, then dismiss the scheduler: a dismissed scheduler may not come again."""
         self._inventory = None
-        self._asking = False
+        self._met = self._asking = False
         try:
             if not self._given_up:
                 self._flush()
@@ -98,14 +108,25 @@ class RecordedLink:
         """Continue with the scheduler itself."""
         for _ in self._recorded:  # there is none: this tells the journal that its replay is complete
             raise InvariantError("the journal has an answer without a batch")
-        self._inner.open(inventory)
-        policy = self._policy()
-        before = self._accounting.meta.get(POLICY, policy)
-        if policy != before:
-            text = f"policy {before}, as in the answers that are recorded"
-            raise ConfigurationError("db", text, policy, file=self._accounting.path or "")
+        if not self._met:
+            self._meet(inventory)
         self._accounting.bring_up_to_date()
         self._asking = True
+
+    def _meet(self, inventory: Callable[[], Welcome]) -> None:
+        """Open the inner link."""
+        self._inner.open(inventory)
+        check_policy(self._accounting.meta, {POLICY: self._policy()}, self._accounting.path or "")
+        self._met = True
+
+    def _repeat(self, seq: int, now_us: int, events: tuple[Event, ...], recorded: Sequence[Action]) -> None:
+        """Let the scheduler answer a recorded batch; ConfigurationError if it answers otherwise: its trace would be of another run."""
+        again = Actions(seq, now_us, tuple(self._inner.exchange(seq, now_us, events)))
+        if decode(encode(again)) != Actions(seq, now_us, tuple(recorded)):
+            expected = "a policy that repeats its recorded answers (without a trace the run resumes from them)"
+            raise ConfigurationError(
+                "trace", expected, f"another answer to batch {seq}", file=self._accounting.path or ""
+            )
 
     def _flush(self) -> None:
         begun_s = self._clock()

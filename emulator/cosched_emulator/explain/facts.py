@@ -99,11 +99,7 @@ def explain(
             turns.take(record)
     if not collector.starts:
         if not collector.mentioned and reason is None:
-            raise InputError(
-                file,
-                f"a job that the trace mentions: job {job} did not start, and no record names it",
-                None,
-            )
+            raise InputError(file, f"a job that the trace mentions: no record names job {job}", None)
         asks = ", ".join(asks_text({}, asked))
         known = f"{f'; it asked for {asks}' if asks else ''}{collector.so_far()}"
         if reason is not None and collector.rejected is None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cosched_emulator.errors import ConfigurationError, LinkError
+from cosched_emulator.errors import ConfigurationError, LinkError, os_errors
 from cosched_emulator.offered import LINKS
 from cosched_emulator.run.prepare import Prepared
+from cosched_hwmodel.models.importing import modules_in, source_digests
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice, allow_models
@@ -73,24 +77,54 @@ def coupling(
 
 
 @contextmanager
-def record_answers(
+def accounts_of(db: str | None, prepared: Prepared, choice: PolicyChoice | None = None) -> Iterator[Accounting | None]:
+    """Yield the accounts in ``db``, None without it; all recorded answers must be of the ``choice``, if there is one.
+
+    Raises InputError or ConfigurationError, with the file as it was, if the run cannot resume from it.
+    """
+    if db is None:
+        yield None
+        return
+    from cosched_emulator.run.run import open_accounts  # noqa: PLC0415 - sqlite3, for a database only
+
+    with open_accounts(db, prepared, VIRTUAL, policy=_meta_of(choice, prepared) if choice else {}) as accounting:
+        yield accounting
+
+
+def _meta_of(choice: PolicyChoice, prepared: Prepared) -> dict[str, str]:
+    """Return the meta data of a policy: its name, its complete settings, and the contents of what these and its beliefs name."""
+    from cosched_emulator.accounting.run_meta import policy_meta  # noqa: PLC0415 - likewise
+
+    scenario = prepared.scenario
+    modules = modules_in([choice.argument, choice.settings, asdict(scenario.truth), asdict(scenario.belief)])
+    sources = {f"the module {name}": digest for name, digest in source_digests(modules).items()}
+    files = {"truth.pairs": scenario.truth.pairs, "belief.pair_table": scenario.belief.pair_table}
+    if choice.replays:
+        files["workload.annotations"] = scenario.workload.annotations
+    for key, file in files.items():
+        if file is not None:
+            with os_errors(file):
+                sources[key] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    return policy_meta(choice.name, choice.settings, sources)
+
+
+def recorded_link(
     link: Link,
-    db: str | None,
+    accounting: Accounting | None,
     prepared: Prepared,
     policy: Callable[[], str],
     warn: Callable[[str], object] | None = None,
-) -> Iterator[tuple[Link, Accounting | None]]:
-    """Yield a link that records the answers in ``db`` and repeats recorded ones, with the accounts; ``link`` itself without ``db``.
+    *,
+    ask_again: bool = False,
+) -> Link:
+    """Return a link that records the answers in the accounts and repeats recorded ones; ``link`` itself without accounts.
 
     ``policy`` returns the name of the scheduler's policy, once the link is open: all answers must be of one policy. ``warn`` is told
-    at once where the file cannot be written to.
+    at once where the file cannot be written to. With ``ask_again`` the scheduler answers the recorded batches, too, for its trace.
     """
-    if db is None:
-        yield link, None
-        return
-    from cosched_emulator.couplings.recorded import RecordedLink  # noqa: PLC0415 - sqlite3, for a database only
-    from cosched_emulator.run.run import open_accounts  # noqa: PLC0415 - likewise
+    if accounting is None:
+        return link
+    from cosched_emulator.couplings.recorded import RecordedLink  # noqa: PLC0415 - likewise
 
-    with open_accounts(db, prepared, VIRTUAL) as accounting:
-        deadline_s = prepared.scenario.clock.deadline_s
-        yield RecordedLink(link, accounting, policy, deadline_s=deadline_s, warn=warn), accounting
+    deadline_s = prepared.scenario.clock.deadline_s
+    return RecordedLink(link, accounting, policy, ask_again=ask_again, deadline_s=deadline_s, warn=warn)

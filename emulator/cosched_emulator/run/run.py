@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from cosched_emulator.errors import AccountingError, InvariantError
@@ -45,14 +46,15 @@ def open_accounts(
     kind: str,
     accept_loss: Callable[[str], None] | None = None,
     begin: Callable[[str], Reached | None] | None = None,
+    policy: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Accounting]:
     """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None.
 
     ``accept_loss``: what is damaged in the file is left out, and this is told what. ``begin``: see `Accounting.open`; with it, the file
-    may be of another machine.
+    may be of another machine. ``policy``: the meta data of the policy to which its answers must belong.
     """
     from cosched_emulator.accounting.accounts import Accounting  # noqa: PLC0415 - with sqlite, which few runs need
-    from cosched_emulator.accounting.run_meta import check_meta, meta_of  # noqa: PLC0415 - likewise
+    from cosched_emulator.accounting.run_meta import check_meta, check_policy, meta_of  # noqa: PLC0415 - likewise
 
     if db is not None and os.path.exists(db):
         if accept_loss is not None:
@@ -64,6 +66,8 @@ def open_accounts(
             same = check_meta(
                 accounting.meta, prepared.scenario, prepared.workload, kind, db, any_machine=begin is not None
             )
+            if policy:
+                check_policy(accounting.meta, policy, db)
         except BaseException:
             accounting.close()
             raise
@@ -71,7 +75,7 @@ def open_accounts(
             accounting.close()
             accounting = Accounting.open(db)
     else:
-        accounting = Accounting.create(db, meta_of(prepared.scenario, prepared.workload, kind))
+        accounting = Accounting.create(db, {**meta_of(prepared.scenario, prepared.workload, kind), **policy})
     try:
         yield accounting
     except AccountingError:

@@ -23,9 +23,10 @@ from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.statistics.saturation import saturation, steady_part
 from cosched_emulator.statistics.weighted import ALL, Means, means_by_class
-from cosched_emulator.studies.cells import Cell, source_digests
+from cosched_emulator.studies.cells import Cell
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
 from cosched_hwmodel.errors import HardwareModelError, from_outside
+from cosched_hwmodel.models.importing import source_digests
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError, UsageError
 from cosched_plugin.config import choose

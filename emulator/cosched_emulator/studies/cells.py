@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,7 @@ from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.axes import AXES, BELIEVED
 from cosched_emulator.studies.experiment import AxisValue, Baseline, Experiment, Names, text_of
+from cosched_hwmodel.models.importing import modules_in, source_digests
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
 
@@ -84,40 +84,6 @@ def is_program_file(programs: str | None) -> bool:
 def forget_files() -> None:
     """Read files again: in a long session a log can change between two studies. A module cannot, once it is imported."""
     _file_digest.cache_clear()
-
-
-def modules_in(value: object) -> frozenset[str]:
-    """Return the modules of all texts MODULE:NAME in a value."""
-    return frozenset(_modules(value))
-
-
-def _modules(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        module, separator, name = value.partition(":")
-        if separator and name.isidentifier() and all(part.isidentifier() for part in module.split(".")):
-            yield module
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _modules(item)
-    elif isinstance(value, Sequence):
-        for item in value:
-            yield from _modules(item)
-
-
-def source_digests(modules: Iterable[str]) -> dict[str, str]:
-    """Return the digests of the sources that this process has, or would import."""
-    return {name: _source_digest(name) for name in sorted(modules)}
-
-
-@cache
-def _source_digest(module: str) -> str:
-    """Return the digest of a module's source, empty for what is not a file."""
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return ""  # the choice of the policy reports it
-    file = None if spec is None else spec.origin
-    return _digest(Path(file).read_bytes()) if file is not None and Path(file).is_file() else ""
 
 
 @cache

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
+import hashlib
+import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -101,3 +103,40 @@ def _no_such_name(found: object, module: str, name: str) -> str:
 
 def _file_of(module: ModuleType) -> str:
     return getattr(module, "__file__", None) or "without a file"
+
+
+# The code that a run depends on: the modules that its settings name, and their sources.
+
+
+def modules_in(value: object) -> frozenset[str]:
+    """Return the modules of all texts MODULE:NAME in a value."""
+    return frozenset(_modules(value))
+
+
+def _modules(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        module, separator, name = value.partition(":")
+        if separator and all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+            yield module
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _modules(item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _modules(item)
+
+
+def source_digests(modules: Iterable[str]) -> dict[str, str]:
+    """Return the digests of the sources that this process has, or would import."""
+    return {name: _source_digest(name) for name in sorted(modules)}
+
+
+@cache
+def _source_digest(module: str) -> str:
+    """Return the digest of a module's source, empty for what is not a file."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return ""  # the choice of the policy reports it
+    file = None if spec is None else spec.origin
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file is not None and Path(file).is_file() else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Callable
@@ -71,7 +72,8 @@ def test_a_trace_in_the_run_folder(simulate: Callable[..., None], tmp_path: Path
 def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
     there = tmp_path / "t.jsonl"
     there.write_text('{"at_us":1}\n')
-    with pytest.raises(UsageError, match=r"t\.jsonl: expected a new file for the trace, got one that exists"):
+    hint = r"t\.jsonl: expected a new file for the trace \(--force replaces an older one\), got one that exists"
+    with pytest.raises(InputError, match=hint):
         place_trace(str(there), None, force=False)
     assert place_trace(str(there), None, force=True) == str(there)
     assert not there.exists()
@@ -79,11 +81,25 @@ def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a trace to replace, got something else, which is kept"):
         place_trace(str(there), None, force=True)
     assert there.read_text() == "my only copy"
+    with TraceFile(there, force=True), pytest.raises(UsageError, match="got one that a process is writing"):
+        place_trace(str(there), None, force=True)
     for wrong in (tmp_path, tmp_path / "none" / "t.jsonl"):
         with pytest.raises(UsageError, match="expected a file"):
             place_trace(str(wrong), None, force=True)
     with pytest.raises(UsageError, match="something else of that name"):
         TraceFile("/dev/null", force=True)
+
+
+def test_what_an_interrupted_run_has_left_is_replaced(simulate: Callable[..., None], tmp_path: Path) -> None:
+    asked, left = (*SMALL, "--out", "a", "--trace", "a/trace.jsonl"), tmp_path / "a.partial.trace.jsonl"
+    left.write_text('{"at_us":1,"ki')
+    with left.open() as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # as a run does that is not over
+        with pytest.raises(UsageError, match=r"a\.partial\.trace\.jsonl: .* got one that a process is writing"):
+            simulate(*asked)
+    simulate(*asked)
+    assert {path.name for path in tmp_path.iterdir()} == {"a"}
+    assert sum(record["kind"] == "start" for record in read_trace("a/trace.jsonl")) >= 15
 
 
 def test_an_unwritable_trace_is_an_error_in_one_line(commands: Commands) -> None:

@@ -17,11 +17,13 @@ from tests.processes import ended, fork_program
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.accounting.accounts import Accounting, Step
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.couplings.recorded import RecordedLink
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_emulator.manager.record import JobEntered, Origin
 from cosched_emulator.run.from_accounts import export_run, records_of, workload_of
 from cosched_emulator.run.prepare import Prepared
+from cosched_hwmodel.models import importing
 from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import LocalProtocolError
@@ -44,6 +46,13 @@ class Far:
 
     def close(self) -> None:
         self.done.append("close")
+
+
+class Other(Far):
+    """One that answers otherwise from batch 2 on."""
+
+    def exchange(self, seq: int, now_us: int, events: tuple[m.Event, ...]) -> Sequence[m.Action]:
+        return super().exchange(seq + seq // 2, now_us, events)
 
 
 class Clock:
@@ -139,8 +148,28 @@ def test_a_run_cannot_resume_with_another_policy(path: str) -> None:
     link.open(no_inventory)
     for seq in (1, 2):
         link.exchange(*batch(seq))
-    with pytest.raises(ConfigurationError, match="policy easy, as in the answers that are recorded, got rua"):
+    with pytest.raises(ConfigurationError, match="expected a database of the same policy, got rua instead of easy"):
         link.exchange(*batch(3))
+    accounting.close()
+
+
+def test_a_scheduler_that_is_asked_again_must_repeat_its_answers(path: str) -> None:
+    recorded(path, 3)
+    accounting, far = Accounting.open(path), Far()
+    link = RecordedLink(far, accounting, easy, ask_again=True)
+    link.open(no_inventory)
+    for seq in range(1, 5):
+        assert list(link.exchange(*batch(seq))) == answer_to(seq)
+    link.close()
+    accounting.close()
+    assert far.done == ["open", 1, 2, 3, 4, "close"]
+    assert [step for step, *_ in tables_of(path)["journal"]] == [1, 2, 3, 4]
+    accounting = Accounting.open(path)
+    link = RecordedLink(Other(), accounting, easy, ask_again=True)
+    link.open(no_inventory)
+    link.exchange(*batch(1))
+    with pytest.raises(ConfigurationError, match=r"expected a policy that repeats .*, got another answer to batch 2"):
+        link.exchange(*batch(2))
     accounting.close()
 
 
@@ -317,6 +346,74 @@ def test_a_run_that_is_killed_repeatedly_gives_the_same_results(preset: str, sce
         assert disturbed[name] == rows, name
     assert len(undisturbed["jobs"]) == len(finished.records)
     assert len(undisturbed["journal"]) == finished.batches
+
+
+class Killed(DirectLink):
+    """A link whose process ends at batch 60."""
+
+    def exchange(self, seq: int, now_us: int, events: tuple[m.Event, ...]) -> Sequence[m.Action]:
+        if seq == 60:
+            raise KeyboardInterrupt
+        return super().exchange(seq, now_us, events)
+
+
+@pytest.mark.by_default(2)
+@pytest.mark.parametrize(("preset", "scenario"), CASES)
+def test_a_resumed_run_has_the_whole_trace(preset: str, scenario: str, tmp_path: Path) -> None:
+    prepared, db = prepared_for(scenario, tmp_path), tmp_path / "run.db"
+    whole: list[Any] = []
+    simulate(prepared, preset, trace=whole)
+    with pytest.raises(KeyboardInterrupt):
+        simulate(prepared, preset, link=Killed, db=db)
+    resumed: list[Any] = []
+    run = simulate(prepared, preset, trace=resumed, db=db, out=tmp_path / "out")
+    again = simulate(prepared, preset, trace=tmp_path / "t.jsonl", db=db, link="loopback")
+    assert len(whole) > 60
+    assert resumed == whole
+    assert again.trace == whole
+    assert again.summary == run.summary
+
+
+POLICY = """
+from cosched_plugin.config import choose
+class Easy:
+    def decide(self, view):
+        return choose("easy").make().decide(view)
+"""
+
+
+def test_a_database_belongs_to_one_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To its complete settings, and to what the modules and files hold by which it decides."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module, table = tmp_path / "of_one_policy.py", tmp_path / "pairs.csv"
+    module.write_text(POLICY)
+    table.write_text(
+        "row,column,ratio,procs,compact_s\n" + "".join(f"{pair},0.6,4,100\n" for pair in ("a,a", "a,b", "b,a", "b,b"))
+    )
+    scenario = {
+        "cluster": {"nodes": 4, "preset": "2x4x1"},
+        "truth": {"contention": "pairs", "pairs": str(table)},
+        "workload": {"applications": str(table), "jobs": 30},
+    }
+
+    def told(db: str, policy: str, *settings: str) -> str:
+        trace, before = tmp_path / "t.jsonl", (tmp_path / db).read_bytes()
+        with pytest.raises(ConfigurationError, match="expected a database of the same policy, got ") as raised:
+            simulate(scenario, policy, settings=settings, db=tmp_path / db, trace=trace)
+        assert (tmp_path / db).read_bytes() == before
+        assert not trace.exists()
+        return str(raised.value.got)
+
+    simulate(scenario, "easy", db=tmp_path / "easy.db")
+    assert told("easy.db", "fcfs") == "fcfs instead of easy"
+    assert told("easy.db", "easy", "order=widest") == "policy.order.name: widest instead of fcfs"
+    simulate(scenario, "easy", settings=["order=fcfs"], db=tmp_path / "easy.db")  # that is its default
+    simulate(scenario, "of_one_policy:Easy", db=tmp_path / "own.db")
+    module.write_text(POLICY.replace("easy", "fcfs"))
+    importing._source_digest.cache_clear()
+    assert told("own.db", "of_one_policy:Easy") == "the module of_one_policy has changed"
+    table.write_text(table.read_text().replace("b,b,0.6", "b,b,0.7"))
+    assert told("easy.db", "easy") == "truth.pairs has changed"
 
 
 def test_unended_jobs_are_read_from_the_database(path: str) -> None:

@@ -22,7 +22,7 @@ from tests.emulator.explain.traces import (
 
 from cosched_emulator import simulate
 from cosched_emulator.cli.main import cli
-from cosched_emulator.errors import EmulatorError
+from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.explain.facts import explain, explain_starts
 from cosched_emulator.explain.gang_facts import Left, funnel, instant_text, span_text
 from cosched_emulator.explain.sentences import reason
@@ -119,7 +119,10 @@ def test_a_start_tells_what_the_job_asked_for_and_what_was_open_to_it(tmp_path: 
         EmulatorError,
         match="never started; it asked for gpu:2 on each node, x:1, partition gpu; the policy gives the reason 'no'",
     ):
-        explain(waits, 2, "", terms=read_facts(out, 2))
+        explain(waits, 2, "", terms=read_facts(out, 2)[0])
+    (out / "trace.jsonl").write_text(json.dumps(waits[0]))  # as if the rest were lost
+    with pytest.raises(InputError, match=r"expected the start of job 2, which jobs\.csv has at .* a trace without it"):
+        CliRunner().invoke(cli, ["explain", "2", str(out)], catch_exceptions=False)
 
 
 def test_the_explanation_of_refused_groups() -> None:

@@ -73,13 +73,14 @@ TRACE = "trace.jsonl"  # on request; the caller of `new_run_folder` writes it
 def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Iterator[Path]:
     """Yield ``OUT.partial``, which becomes ``out`` when the block ends and disappears when the block raises.
 
-    With ``force`` an older run folder is replaced; anything else is never removed. Raises `InputError`.
+    What a killed run has left there is removed. With ``force`` an older run folder is replaced; anything else is never removed. Raises
+    `InputError`.
     """
     check_run_folder(out, force=force)
     target = Path(out).resolve()
     partial = _partial(target)
     try:
-        if force and _is_left_over(partial):
+        if _is_left_over(partial):
             left_over = _lock(partial)
             try:
                 shutil.rmtree(partial)
@@ -88,8 +89,6 @@ def new_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Itera
         target.parent.mkdir(parents=True, exist_ok=True)
         partial.mkdir()
         held = _lock(partial)
-    except BlockingIOError as error:
-        raise InputError(str(partial), "a new folder", "one that another run is writing") from error
     except OSError as error:
         raise InputError(str(out), "a folder that can be written", error.strerror or str(error)) from error
     try:
@@ -202,9 +201,10 @@ def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Non
                 raise InputError(shown, "a new folder (--force replaces an old run)", "one that exists")
             if not _is_run_folder(target):
                 raise InputError(shown, "a run folder to replace", "one with something else in it, which is kept")
-        if partial.exists() and not (force and _is_left_over(partial)):
-            text = "one that exists: another run is writing it, or was killed; remove it"
-            raise InputError(str(partial), "a new folder", text)
+        if partial.exists() and not _is_left_over(partial):
+            raise InputError(str(partial), "a new folder", "one with something else in it, which is kept")
+        if partial.exists():
+            os.close(_lock(partial))
     above = next(folder for folder in target.parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise InputError(shown, "a folder that can be written", f"{above} cannot be written to")
@@ -215,13 +215,13 @@ def _partial(target: Path) -> Path:
 
 
 def _lock(partial: Path) -> int:
-    """Lock a folder, so that no other run removes it, until the result is closed; BlockingIOError if another run has locked it."""
+    """Lock a folder, so that no other run removes it, until the result is closed; InputError if another run has locked it."""
     descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except BlockingIOError as error:
         os.close(descriptor)
-        raise
+        raise InputError(str(partial), "a new folder", "one that another run is writing") from error
     except OSError:
         pass  # a file system without locks
     return descriptor
@@ -351,16 +351,19 @@ TRACE_BEGINS: Final = b'{"at_us":'
 def place_trace(trace: str, out: str | None, *, force: bool) -> str:
     """Remove an older trace, and return the path to write the new one to during the run.
 
-    That is ``trace`` itself, or a file beside the run folder ``out`` if the trace belongs into it: `store` moves it there. Raises
-    InputError or UsageError if no trace can be written, or if one exists and ``force`` is false.
+    That is ``trace`` itself, or a file beside the run folder ``out`` if the trace belongs into it: `store` moves it there, and what an
+    interrupted run has left there is removed. Raises InputError or UsageError if no trace can be written, or if one exists and
+    ``force`` is false.
     """
     path = Path(trace)
     if out is not None and in_run_folder(trace, out):
-        path = _beside(out)
+        path, force = _beside(out), True
         make_folder(path.parent)
     elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
         raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
     # `Path.is_file` raises where Linux lets nobody follow the link of another user (fs.protected_symlinks).
+    if not force and os.path.isfile(path):
+        raise InputError(trace, "a new file for the trace (--force replaces an older one)", "one that exists")
     if force and os.path.isfile(path) and not _is_trace(path):
         raise InputError(str(path), "a trace to replace", "something else, which is kept")
     # Tried now, before a run of hours; the writer, perhaps another process, then finds no file there.
@@ -393,7 +396,7 @@ def _is_trace(path: Path) -> bool:
 def _beside(out: str) -> Path:
     """Return the path of a run folder's trace until the folder is written."""
     folder = Path(out).resolve()
-    return folder.with_name(f"{folder.name}.trace.jsonl")
+    return folder.with_name(f"{folder.name}.partial.{TRACE}")
 
 
 # A note on policies that place several jobs on one node without regard to what they cost each other.

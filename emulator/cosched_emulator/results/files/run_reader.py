@@ -255,15 +255,16 @@ def read_owners(folder: str | os.PathLike[str], jobs: record_columns.RecordColum
     return JobOwners(names, energy_j, {fact: intern_values(values) for fact, values in facts.items()})
 
 
-def read_facts(folder: str | os.PathLike[str], job: int) -> dict[str, str]:
-    """Return the `FACTS` of a job of the run in ``folder``, and the ``reason`` of its end; nothing where there is no run.
+def read_facts(folder: str | os.PathLike[str], job: int) -> tuple[dict[str, str], int | None]:
+    """Return the `FACTS` of a job of the run in ``folder`` with the ``reason`` of its end, and its start in microseconds, if any.
 
-    Raises `InputError`.
+    Neither where there is no run. Raises `InputError`.
     """
-    if not (Path(folder) / RUN).is_file():
-        return {}
-    lines = csv_rows(Path(folder) / run_files.JOBS, JOB_COLUMNS)
-    return next((_facts_of(line, (*FACTS, "reason")) for line in lines if line.count("job_id") == job), {})
+    if (Path(folder) / RUN).is_file():
+        for line in csv_rows(Path(folder) / run_files.JOBS, JOB_COLUMNS):
+            if line.count("job_id") == job:
+                return _facts_of(line, (*FACTS, "reason")), line.time_if_any_us("starting_time")
+    return {}, None
 
 
 def _facts_of(line: CsvRow, facts: Iterable[str] = FACTS) -> dict[str, str]:
