@@ -214,9 +214,9 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
         yield TraceWay(None)
     elif isinstance(trace, str | os.PathLike):
         name = file_of("trace", trace) or ""
-        place = run_folder.place_trace(name, out, force=force)
-        inside = place if out is not None and run_folder.in_run_folder(name, out) else None
-        yield TraceWay(place, inside, Path(name))
+        with run_folder.trace_place(name, out, force=force) as place:
+            inside = place if out is not None and run_folder.in_run_folder(name, out) else None
+            yield TraceWay(place, inside, Path(name))
     elif isinstance(trace, list) or callable(trace):
         kept = trace if isinstance(trace, list) else None
         sink = trace.append if isinstance(trace, list) else trace

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from cosched_plugin.common.errors import PluginError, UsageError
 
@@ -16,7 +15,7 @@ class TraceFile:
     """A new file for records; a context manager, which removes an empty file if its block raises.
 
     Lines are buffered, at most until the file is closed, or written ``at_once``. Raises UsageError if the file exists (unless
-    ``force``: then it is replaced, if no other process is writing it) or cannot be created, PluginError if a record cannot be written.
+    ``force``: then it is replaced) or cannot be created, PluginError if a record cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False, at_once: bool = False) -> None:
@@ -26,13 +25,9 @@ class TraceFile:
             raise UsageError(f"{self.path}: expected a file to write a trace to, got something else of that name")
         try:
             if force:
-                _remove(self.path)
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path)
             self._stream = open(self.path, "x", 1 if at_once else -1, "utf-8", newline="\n")  # noqa: SIM115 - see close
-            _lock(self._stream)
-        except BlockingIOError as error:
-            raise UsageError(
-                f"{self.path}: expected a new file for the trace, got one that a process is writing"
-            ) from error
         except FileExistsError as error:
             raise UsageError(f"{self.path}: expected a new file for the trace, got one that exists") from error
         except (OSError, ValueError) as error:
@@ -64,23 +59,6 @@ class TraceFile:
             self._stream.close()
         except OSError as error:
             raise PluginError(f"{self.path}: {_unwritable(error)}") from error
-
-
-def _remove(path: str) -> None:
-    """Remove an older file; BlockingIOError if a process is writing it."""
-    with suppress(FileNotFoundError), open(path, "rb") as older:
-        _lock(older)
-        os.unlink(path)
-
-
-def _lock(file: IO[Any]) -> None:
-    """Lock a file until it is closed; BlockingIOError if another process has locked it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        pass  # a file system without locks
 
 
 def _unwritable(error: OSError | ValueError) -> str:

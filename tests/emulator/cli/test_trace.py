@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from cosched_emulator import simulate as run_scenario
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import InputError
 from cosched_emulator.explain.trace_reader import read_trace
-from cosched_emulator.results.files.run_folder import place_trace
+from cosched_emulator.results.files.run_folder import place_trace, trace_place
 from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose
@@ -81,8 +80,6 @@ def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a trace to replace, got something else, which is kept"):
         place_trace(str(there), None, force=True)
     assert there.read_text() == "my only copy"
-    with TraceFile(there, force=True), pytest.raises(UsageError, match="got one that a process is writing"):
-        place_trace(str(there), None, force=True)
     for wrong in (tmp_path, tmp_path / "none" / "t.jsonl"):
         with pytest.raises(UsageError, match="expected a file"):
             place_trace(str(wrong), None, force=True)
@@ -93,10 +90,11 @@ def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
 def test_what_an_interrupted_run_has_left_is_replaced(simulate: Callable[..., None], tmp_path: Path) -> None:
     asked, left = (*SMALL, "--out", "a", "--trace", "a/trace.jsonl"), tmp_path / "a.partial.trace.jsonl"
     left.write_text('{"at_us":1,"ki')
-    with left.open() as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)  # as a run does that is not over
-        with pytest.raises(UsageError, match=r"a\.partial\.trace\.jsonl: .* got one that a process is writing"):
+    with trace_place("a/trace.jsonl", "a", force=False) as place, open(place, "x") as stream:
+        stream.write('{"at_us":2,')
+        with pytest.raises(InputError, match=r"a\.partial\.trace\.lock: .* got one that another run is writing"):
             simulate(*asked)
+    assert left.read_text() == '{"at_us":2,'
     simulate(*asked)
     assert {path.name for path in tmp_path.iterdir()} == {"a"}
     assert sum(record["kind"] == "start" for record in read_trace("a/trace.jsonl")) >= 15

@@ -30,7 +30,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -214,14 +214,14 @@ def _partial(target: Path) -> Path:
     return target.with_name(target.name + ".partial")
 
 
-def _lock(partial: Path) -> int:
+def _lock(path: Path, how: int = os.O_RDONLY | os.O_DIRECTORY) -> int:
     """Lock a folder, so that no other run removes it, until the result is closed; InputError if another run has locked it."""
-    descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(path, how, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(descriptor)
-        raise InputError(str(partial), "a new folder", "one that another run is writing") from error
+        raise InputError(str(path), "a new file or folder", "one that another run is writing") from error
     except OSError:
         pass  # a file system without locks
     return descriptor
@@ -348,6 +348,38 @@ def policy_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
 TRACE_BEGINS: Final = b'{"at_us":'
 
 
+@contextmanager
+def trace_place(trace: str, out: str | None, *, force: bool) -> Iterator[str]:
+    """Yield the path of `place_trace`, which no other run of the same folder ``out`` replaces meanwhile.
+
+    If the block raises, an empty trace is removed.
+    """
+    with _only_run_of(out) if out is not None and in_run_folder(trace, out) else nullcontext():
+        place = place_trace(trace, out, force=force)
+        try:
+            yield place
+        except BaseException:
+            with suppress(OSError):
+                if not os.path.getsize(place):
+                    os.unlink(place)
+            raise
+
+
+# This process has the lock, and not the one that writes the trace: a plugin may outlive a killed run by a minute.
+@contextmanager
+def _only_run_of(out: str) -> Iterator[None]:
+    """Raise InputError if another run with its trace in the folder ``out`` is under way; let others know of this one."""
+    file = _beside(out).with_suffix(".lock")
+    make_folder(file.parent)
+    with os_errors(str(file), "a file that can be written"):
+        held = _lock(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(held)
+
+
 def place_trace(trace: str, out: str | None, *, force: bool) -> str:
     """Remove an older trace, and return the path to write the new one to during the run.
 
@@ -358,7 +390,6 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
     path = Path(trace)
     if out is not None and in_run_folder(trace, out):
         path, force = _beside(out), True
-        make_folder(path.parent)
     elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
         raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
     # `Path.is_file` raises where Linux lets nobody follow the link of another user (fs.protected_symlinks).
