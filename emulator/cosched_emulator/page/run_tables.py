@@ -142,7 +142,7 @@ def harm_blocks(
 
 
 def _over_seeds(caption: str, harms: Mapping[int | None, Harm]) -> Table:
-    """Return what all jobs, and those of each class, lose and gain on average of the runs."""
+    """Return what all jobs, and those of each class, lose and gain on average over the runs."""
     groups = dict.fromkeys(("all", *(group for harm in harms.values() for group in harm.by_class)))
     figures = {
         group: {

@@ -84,7 +84,7 @@ def test_what_others_do_is_a_fact(tmp_path: Path, slurm: str) -> None:
     ):
         whole = ("-N8", "-n32", "--ntasks-per-node=4")
         first = one.submit(*whole, "-t", "5", run_s=3)
-        one.until(lambda jobs: jobs[first]["job_state"] == "RUNNING", 10)
+        one.until(lambda jobs: jobs[first]["job_state"] == "RUNNING", 60)
         hand = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)  # waits behind the first, until somebody releases it
         gone = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)
         kept = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)
@@ -109,7 +109,7 @@ def test_what_others_do_is_a_fact(tmp_path: Path, slurm: str) -> None:
         one.run("scontrol", "uhold", str(kept))
         one.until(lambda jobs: jobs[kept]["job_state"] == "COMPLETED", 20)
         again = one.submit("-N1", "-n4", "-t", "2", "--requeue", script=stamped(one, "sleep 5"))
-        one.until(lambda jobs: jobs[again]["job_state"] == "RUNNING", 10)
+        one.until(lambda jobs: jobs[again]["job_state"] == "RUNNING", 60)
         time.sleep(1.1)
         one.run("scontrol", "requeue", str(again))
         one.until(lambda jobs: jobs[again]["job_state"] == "COMPLETED", 30)

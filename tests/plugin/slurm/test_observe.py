@@ -76,7 +76,7 @@ def test_what_would_be_done_is_said_and_what_happened_is_logged(tmp_path: Path, 
         one.run("scontrol", "release", str(small))
         until(
             lambda: f"job {first}: start it on n0,n1,n2,n3,n4,n5,n6,n7: it is first in the queue" in said.read_text(),
-            10,
+            60,
         )
         until(lambda: f"job {first}: start it on" in dry.read_text(), 60)
         until(lambda: str(one.jobs()[first]["admin_comment"]).startswith("cosched: start it on n0"), 60)

@@ -179,7 +179,7 @@ def test_a_pending_job_starts_beside_a_running_one_and_comes_back_where_it_canno
             one.run("scontrol", "update", "NodeName=n0,n1", "State=DRAIN", "Reason=test")
             other = submit(one, run_s=3, minutes=2, comment=DISK)
             move(one, other, "n1")
-            one.until(lambda jobs: state(jobs, other) == ("PENDING", "co") and not jobs[other]["required_nodes"], 10)
+            one.until(lambda jobs: state(jobs, other) == ("PENDING", "co") and not jobs[other]["required_nodes"], 60)
             driver.wait_for(f"job {other} is back: it was pending in the partition of guests")
         assert "1 guest shared nodes" in driver.log
         assert driver.log.count("asked to be a guest") == 1
@@ -213,7 +213,7 @@ def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_
         driver.wait_for(f"Slurm itself has co-located guest {wide} and job {other} on n1,n2")
         one.run("scontrol", "requeue", str(wide))
         driver.wait_for(f"job {wide} is back: it was pending in the partition of guests")
-        one.until(lambda jobs: state(jobs, wide) == ("PENDING", "co") and not jobs[wide]["required_nodes"], 10)
+        one.until(lambda jobs: state(jobs, wide) == ("PENDING", "co") and not jobs[wide]["required_nodes"], 60)
 
 
 @each_slurm
@@ -224,7 +224,7 @@ def test_slurm_refuses_whole_what_it_has_started(tmp_path: Path, slurm: str) -> 
         polls.connect(float("inf"))
         one.run("scontrol", "update", "NodeName=n0,n1", "State=DRAIN", "Reason=test")
         job = submit(one, run_s=20)
-        one.until(lambda jobs: jobs[job]["state_reason"] not in ("", "None"), 10)
+        one.until(lambda jobs: jobs[job]["state_reason"] not in ("", "None"), 60)
         cluster = Cluster(polls, Site().with_partitions((), ["co:guest"]), 2, observed=True)
         rest.forget()
         polls.poll(time.time())

@@ -45,13 +45,13 @@ def test_only_cosched_makes_guests_and_the_site_caps_them_and_bills_less(tmp_pat
         for job, billing in ((jobs[0], 4), (jobs[8], 2)):
             assert f"billing={billing}" in one.run("scontrol", "show", "job", str(job))
         assert asked(one, "scontrol", "update", f"JobId={last}", "Partition=co").returncode == 0  # one's own way back
-        one.until(lambda rows: rows[last]["partition"] == "co", 10)
+        one.until(lambda rows: rows[last]["partition"] == "co", 60)
         # a site may send the jobs of a QOS to `co`
         lua = one.folder / "etc" / "job_submit.lua"
         lua.write_text(lua.read_text().replace("shared_qos = nil", 'shared_qos = "share"'))
         one.run("sacctmgr", "-i", "add", "qos", "share")
         one.run("sacctmgr", "-i", "modify", "user", USER, "set", "qos+=share")
-        one.until(lambda _: "share" in one.run("scontrol", "show", "assoc_mgr", f"users={USER}", "flags=qos"), 10)
+        one.until(lambda _: "share" in one.run("scontrol", "show", "assoc_mgr", f"users={USER}", "flags=qos"), 60)
         for options, partition in ((("--qos=share",), "co"), (("--qos=share", "-p", "batch"), "batch"), ((), "batch")):
             job = int(asked(one, "sbatch", *WHOLE, *options).stdout.split()[3])
             assert one.jobs()[job]["partition"] == partition
