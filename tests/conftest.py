@@ -9,7 +9,6 @@ import sqlite3
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +53,7 @@ def databases_are_closed() -> Iterator[None]:
 
     def watched(*arguments: Any, **more: Any) -> sqlite3.Connection:
         connection: sqlite3.Connection = connect(*arguments, **more)
+        opened[:] = [each for each in opened if is_open(each[0])]
         opened.append((connection, os.environ.get("PYTEST_CURRENT_TEST", "")))
         return connection
 
@@ -64,11 +64,18 @@ def databases_are_closed() -> Iterator[None]:
         gc.collect()  # some tests' databases are closed with what has them
     left = []
     for connection, test in opened:
-        with suppress(sqlite3.ProgrammingError):  # it is closed
-            _ = connection.total_changes
+        if is_open(connection):
             left.append(test)
             connection.close()
     assert not left, "databases that stay open"
+
+
+def is_open(connection: sqlite3.Connection) -> bool:
+    """Tell whether a connection to a database has not been closed."""
+    try:
+        return connection.total_changes >= 0
+    except sqlite3.ProgrammingError:
+        return False
 
 
 @pytest.hookimpl(tryfirst=True)

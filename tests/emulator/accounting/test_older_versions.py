@@ -78,7 +78,7 @@ def test_the_group_of_a_logs_job_may_be_missing_but_not_another(written: str, sa
         connection.commit()
     with (
         closing(Accounting.open(path)) as again,
-        nullcontext() if same else pytest.raises(DamageError, match="in the table jobs"),
+        nullcontext() if same else pytest.raises(DamageError, match="expected table jobs"),
     ):
         for _ in again.replay(compare=True):
             again.record(entered)

@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -153,7 +154,7 @@ class Watched:
 
 
 def enforcer_of(
-    slurm: Transport, tools: Tools, partition: str, now_s: list[float], folder: Path, said: list[str], events: list[m.Event],
+    slurm: Transport, tools: Tools, partition: str, now_s: list[float], store: Store, said: list[str], events: list[m.Event],
     actions: list[m.Action], version: str = "v0.0.38",
 ) -> tuple[Enforcer, Cluster]:  # fmt: skip
     """Return what enforces EASY on a Slurm, and its cluster, after one poll."""
@@ -161,7 +162,7 @@ def enforcer_of(
     polls = Polls(Rest(slurm, version))
     assert polls.poll(now_s[0])
     cluster = Cluster(polls, Site(partitions=(partition,)), 1)
-    actuator, store = SlurmActuator(cluster, tools, clock, log), Store(str(folder / "store"))
+    actuator = SlurmActuator(cluster, tools, clock, log)
     return Enforcer(cluster, actuator, store, lambda welcome: Watched(welcome, events, actions), clock, log), cluster
 
 
@@ -206,8 +207,8 @@ def test_our_own_recording_gives_the_same_orders(tmp_path: Path, release: str) -
     actions: list[m.Action] = []
     clock = [repeated.rows[0]["begin"]]
     version = repeated.rows[0]["version"]
-    with repeated.taken.used():
-        enforcer, cluster = enforcer_of(repeated, repeated, "co", clock, tmp_path, [], events, actions, version)
+    with repeated.taken.used(), closing(Store(str(tmp_path / "store"))) as store:
+        enforcer, cluster = enforcer_of(repeated, repeated, "co", clock, store, [], events, actions, version)
         enforcer.begin()
         while repeated.next < len(repeated.rows):
             row = repeated.rows[repeated.next]
