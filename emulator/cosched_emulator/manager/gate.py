@@ -106,11 +106,8 @@ class Gate:
         refusal = self._manager.refusal_of(placed.spec)
         if refusal is None and rules.limits:
             refusal = self.binding.too_large(placed)
-        return (
-            placed,
-            refusal,
-            "",
-        )  # the text says what is wanted: users say it by --nodes or --ntasks, and limits bind other amounts
+        # The text says what is wanted: users say it by --nodes or --ntasks, and limits bind other amounts.
+        return placed, refusal, ""
 
     def serve(self, outlet: Callable[..., None]) -> None:
         """Let ``outlet`` apply and tell events at once, with their time; the caller tells of ends by `handle_end`, after these."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError, LinkError, os_errors
 from cosched_emulator.offered import LINKS
 from cosched_emulator.run.prepare import Prepared
-from cosched_hwmodel.models.importing import modules_in, source_digests
+from cosched_hwmodel.models.importing import file_digest, modules_in, source_digests
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice, allow_models
@@ -104,7 +102,7 @@ def _meta_of(choice: PolicyChoice, prepared: Prepared) -> dict[str, str]:
     for key, file in files.items():
         if file is not None:
             with os_errors(file):
-                sources[key] = hashlib.sha256(Path(file).read_bytes()).hexdigest()
+                sources[key] = file_digest(file)
     return policy_meta(choice.name, choice.settings, sources)
 
 

@@ -20,7 +20,7 @@ from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.axes import AXES, BELIEVED
 from cosched_emulator.studies.experiment import AxisValue, Baseline, Experiment, Names, text_of
-from cosched_hwmodel.models.importing import modules_in, source_digests
+from cosched_hwmodel.models.importing import file_digest, modules_in, source_digests
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
 
@@ -90,8 +90,8 @@ def forget_files() -> None:
 def _file_digest(file: str) -> str:
     if Path(file).exists() and not Path(file).is_file():
         raise InputError(file, "a regular file")
-    with os_errors(file), open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    with os_errors(file):
+        return file_digest(file)
 
 
 def _digest(content: bytes) -> str:

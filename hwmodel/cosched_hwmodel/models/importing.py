@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
+import importlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -134,9 +133,19 @@ def source_digests(modules: Iterable[str]) -> dict[str, str]:
 @cache
 def _source_digest(module: str) -> str:
     """Return the digest of a module's source, empty for what is not a file."""
+    from importlib.util import find_spec  # noqa: PLC0415 - for runs that are recorded, and studies
+
     try:
-        spec = importlib.util.find_spec(module)
+        spec = find_spec(module)
     except (ImportError, ValueError):
         return ""  # the choice of the policy reports it
     file = None if spec is None else spec.origin
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file is not None and Path(file).is_file() else ""
+    return file_digest(file) if file is not None and Path(file).is_file() else ""
+
+
+def file_digest(file: str) -> str:
+    """Return the digest of a file's content. Raises OSError."""
+    import hashlib  # noqa: PLC0415 - it loads OpenSSL, which few runs need
+
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -26,9 +26,8 @@ MOST_ERROR: Final[Mapping[str, float]] = {"bilinear": 0.030, "components": 0.026
 WORST_SHOWN: Final = 8
 
 
-Halves = Sequence[
-    Sequence[float]
-]  # of each half: mean error, absolute, in points of the ratio; share of intervals that hold; their width
+# Of each half: mean error, absolute, in points of the ratio; share of intervals that hold; their width.
+Halves = Sequence[Sequence[float]]
 
 
 def nas_table(tables: Mapping[str, Mapping[Method, Halves]]) -> list[str]:

@@ -35,10 +35,8 @@ NODES: Final = 100  # of the machine of Table 2
 CORES: Final = 48
 RESPONSE: Final = "response_s_mean"
 LATER: Final = "harm_h1"
-MEASURED: Final = {
-    "ARIS": "ARIS 256",
-    "Marconi": "Marconi 1.12",
-}  # by machine: a workload whose runs keep the predictions of its table
+# By machine: a workload whose runs keep the predictions of its table.
+MEASURED: Final = {"ARIS": "ARIS 256", "Marconi": "Marconi 1.12"}
 FROM_HALVES: Final = "from_halves"
 MEASURED_NODE: Final = "measured_node"
 

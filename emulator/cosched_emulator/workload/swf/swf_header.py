@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cosched_emulator.workload.job import WARNING, Epoch
 from cosched_emulator.workload.swf.swf_table import LARGEST, HeaderValue, printable
@@ -69,6 +68,8 @@ class HeaderReader:
 
     def _offset_of(self, zone: str, start_s: int) -> int | None:
         """Return the seconds by which a named zone was ahead of UTC; None, and a note, where this machine has no table of it."""
+        from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - few logs need it
+
         try:
             ahead = datetime.fromtimestamp(start_s, ZoneInfo(zone)).utcoffset()
         except (ZoneInfoNotFoundError, ValueError, OSError, OverflowError):
