@@ -146,13 +146,14 @@ def head_lines(body: Sequence[str]) -> list[str]:
     text = f"{claims} rows judge a claim: {told.replace(NOT_SHOWN, NOT_SHOWN + share)}."
     others = {word: count for word, count in counts.items() if word not in COUNTED}
     if others:
-        text += f" Not counted: {', '.join(f'{count} {word}' for word, count in others.items())}."
+        uncounted = ", ".join(f"{count} *{word.replace('*', '')}*" for word, count in others.items())
+        text += f" Rows that no run decides are not counted: {uncounted}."
     tested = sum(p is not None for *_, p in rows)
     if tested:
         stand = sum(verdict.endswith(STANDS) for _, verdict, _ in rows)
         text += (
-            f" Of {tested} with an interval at most {(1 - LEVEL) / 2 * tested:.1f} would be *yes* by chance; {stand} verdicts stand"
-            " after Holm's correction."
+            f" Of the {tested} rows with an interval at most {(1 - LEVEL) / 2 * tested:.1f} would be *yes* by chance alone;"
+            f" {stand} verdicts stand after Holm's correction."
         )
     return [text, ""] if rows else []
 
@@ -225,7 +226,7 @@ def _common(texts: Sequence[str]) -> str:
     parts = re.split(r"(?<=,) ", texts[0])
     others = [{part.rstrip(",") for part in re.split(r"(?<=,) ", text)} for text in texts[1:]]
     kept = [part for part in parts if all(part.rstrip(",") in other for other in others)]
-    return " ".join(kept).rstrip(",") if kept else f"{texts[0]}, and others alike"
+    return " ".join(kept).rstrip(",") if kept else f"{texts[0]}, and similar claims"
 
 
 def _range(cells: Sequence[str]) -> str:

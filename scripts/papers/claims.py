@@ -43,13 +43,15 @@ PREDICTED, NOT_PREDICTED = "predicted", "**not predicted**"
 CLAIMS_HEAD: Final = ("id", "claim", "", "published", "measured", "sampling", "seeds", "p", "to decide", "verdict")
 MOST_SEEDS: Final = 1_000  # beyond, the mean lies at the bound
 VERDICTS: Final = (
-    "Measured: mean over seeds (of changes and ratios the geometric mean), with the 95 % confidence interval in parentheses."
-    " Verdict: *yes* or *no* where the claim holds, or fails, at every value of the interval; else *not shown*, as always with one"
-    " seed, which has no interval. The band around a published figure is a quarter of the effect to either side, that is of a change or"
-    " of ratio - 1, and two points at least; a quarter of the value where the figure is a plain level. *p*: of the verdict by chance;"
-    " *(Holm)*: stands after Holm's correction over the page. *To decide*: seeds that would, with mean and spread as they are."
-    " *Sampling*: where one sample of ours, such as the paper has printed, would lie; where what is printed lies there, a claim that"
-    " would fail is *within sampling*."
+    "*Measured* is the mean over seeds (the geometric mean of changes and of ratios), with its 95 % confidence interval in parentheses."
+    " The *verdict* is *yes* if the claim holds at every value of the interval, *no* if it fails at every value, and else *not shown*."
+    " One seed has no interval, so its verdict is *not shown*. A claim that a figure is as published holds within a band around the"
+    " published figure. The band of a change or a ratio reaches a quarter of the effect (the change, or ratio - 1) to either side, and"
+    " at least two points; the band of a plain level reaches a quarter of the level to either side. *Sampling* is where a single sample"
+    " of our jobs would lie in 95 % of cases, as a paper prints a single sample. If the published figure lies there, a claim that"
+    " would fail is *within sampling*. *p* is the probability of such a verdict by chance alone. *(Holm)* marks verdicts that stand"
+    " after Holm's correction for all rows of the page. *To decide* is the number of seeds that would decide the row, if mean and"
+    " spread stay as they are."
 )
 
 

@@ -34,10 +34,11 @@ def harm(
     ``runs``: of the baseline, with those that are ``shaken``.
     """
     told = (
-        f"A job is later if its response is above 1.05 x that under {baseline} + 60 s. *H1*: share of the jobs that are later than"
-        f" under {baseline}; most of it is reshuffling, which any change of a schedule causes. *Hshk*: share of the jobs that are"
-        f" later than in every one of {runs} runs of {baseline}, {shaken} of them with run times shaken by ± 2 %. *Floor*: what Hshk is"
-        f" of {baseline} itself against the others, by chance alone. Only what Hshk has above its floor is harm."
+        f"A job is *later* if its response time is above 1.05 times its response time under {baseline}, + 60 s. *H1* is the share of"
+        f" jobs that are later than in one run of {baseline}. Most of H1 is chance: any change of a schedule makes some jobs earlier"
+        f" and others later. *Hshk* is the share of jobs that are later than in every one of {runs} runs of {baseline}; in {shaken} of"
+        f" these the run times are shaken by ± 2 %. *Floor* is the Hshk of {baseline} itself, which is chance alone. Only the part of"
+        " Hshk above its floor is harm."
     )
     rows = [((where.workload, where.policy), means(COLUMNS, where)) for where in cells]
     whole = table(("", ""), heads(COLUMNS), rows, [*text, told, ""])
@@ -45,7 +46,10 @@ def harm(
     def by_class(figures: Figures) -> list[str]:
         found = [row for where in classes for row in _of_classes(figures, where)]
         head = table_head(("", "", "class of jobs"), ["jobs", "H1 %", "Hshk %", "floor %"])
-        kinds = "By class: short, medium, long by estimate (600 s, 10,800 s), wide above a quarter of the machine."
+        kinds = (
+            "By class: *short* jobs have an estimate of at most 600 s, *medium* ones of at most 10,800 s; *wide* jobs ask for more than"
+            " a quarter of the machine."
+        )
         return [kinds, "", *head, *found, ""] if found else []
 
     return joined(whole, by_class)

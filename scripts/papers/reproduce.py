@@ -43,14 +43,14 @@ PAPERS: Final[Mapping[str, Words]] = {
         "Reproduce the coscheduling paper (its figures 3 to 8, tables 3 and 4, and all claims)",
         "16 jobs, two seeds, short windows, two programs in copies", "jobs, bursts, and the phases of nodes"),
     "hardware": Words("hardware", "Schedulers and models on measured co-runs",
-        "Hold schedulers against measured co-runs, and models of hardware against measurements",
+        "Run schedulers on measured co-runs, and compare models of hardware with measurements",
         "60 jobs, two seeds, few experiments"),
     "symbiosis": Words("symbiosis", "Symbiosis against fair baselines",
-        "Hold symbiosis, cosched's own policy, against the fair baselines", "500 jobs, two seeds, W2 alone"),
+        "Compare symbiosis, cosched's own policy, with the fair baselines", "500 jobs, two seeds, W2 only"),
     "guests": Words("guests", "Guests beside a site's own scheduler",
-        "Say what guests beside a site's own scheduler gain, for whom, and what that hangs on", "500 jobs, two seeds, W2 alone"),
+        "Measure what guests beside a site's own scheduler gain, for whom, and on what that depends", "500 jobs, two seeds, W2 only"),
     "gpus": Words("gpus", "GPUs that two jobs may share",
-        "Say what sharing GPUs gains, for whom, and what must be known for it", "200 jobs, two seeds"),
+        "Measure what sharing GPUs gains, for whom, and what the scheduler must know for it", "200 jobs, two seeds"),
 }
 # fmt: on
 
@@ -66,7 +66,7 @@ def paper_of(name: str) -> Paper:
         name=name,
         title=words.title,
         about=f"{words.about}; see docs/reproducing.md.",
-        quick=f"{words.quick}: a look, no result",
+        quick=f"{words.quick}: a preview, not a result",
         drawn=words.drawn,
         jobs=experiment.JOBS,
         quick_jobs=experiment.QUICK_JOBS,

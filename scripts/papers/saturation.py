@@ -28,7 +28,7 @@ class Queue(NamedTuple):
     first: str = "queue_first_half"
     second: str = "queue_second_half"
     test: str = "saturated"
-    unit: str = "thread-hours of work that waits"
+    unit: str = "thread-hours of work of pending jobs"
 
 
 WORK: Final = Queue()  # every study has its columns
@@ -52,9 +52,10 @@ def saturation(cells: Iterable[Where], queue: Queue = WORK) -> Section:
     """Return the table, a row for each cell that has run; empty where none has."""
     cells = [*cells]
     text = (
-        f"Mean queue ({queue.unit}) in the first and the second half of the time between first and last submission. It grows where"
-        f" second / first is above {GROWS:g} at every value of the interval: then there is no steady state, and means depend on the"
-        " number of jobs. *By run*: the test of `cosched_emulator.statistics.saturation`, which needs at least four days."
+        f"The table has the mean queue ({queue.unit}) in the first and in the second half of the time between first and last"
+        f" submission. A queue *grows* if second / first is above {GROWS:g} at every value of the interval. With a queue that grows"
+        " there is no steady state, and means depend on the number of jobs. *By run* is the test of"
+        " `cosched_emulator.statistics.saturation`, which needs at least four days."
     )
     head = table_head(("", "", "seeds"), ["first half", "second half", "second / first", "queue", "saturated, by run"])
 

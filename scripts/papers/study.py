@@ -212,7 +212,7 @@ def _write(paper: Paper, size: Size, found: _Found, folder: Path) -> None:
 def _preview(paper: Paper, size: Size) -> str:
     """Return what a page says first that is none of results."""
     return (
-        f"A preview, no result: {size.jobs:,} of {paper.jobs:,} jobs a run, {size.seeds} of {paper.seeds} seeds"
+        f"A preview, not a result: {size.jobs:,} of {paper.jobs:,} jobs a run, {size.seeds} of {paper.seeds} seeds"
         f"{', few or no experiments' * size.quick}. `./scripts/reproduce {paper.name}` makes all runs."
     )
 
@@ -276,16 +276,18 @@ def _options(paper: Paper) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"reproduce {paper.name}", description=paper.about)
     parser.add_argument("--quick", action="store_true", help=paper.quick)
     parser.add_argument(
-        "--seeds", type=positive, help=f"draws of {paper.drawn} (default {paper.seeds}, quick {paper.quick_seeds})"
+        "--seeds",
+        type=positive,
+        help=f"seeds; each draws {paper.drawn} (default {paper.seeds}, quick {paper.quick_seeds})",
     )
     parser.add_argument("--workers", type=positive, default=paper.workers, help="runs at a time (default %(default)s)")
-    stage = "only the runs of these stages; again for more than one"
+    stage = "make only the runs of this stage; may be repeated"
     parser.add_argument("--stage", action="append", metavar="NAME", help=stage)
     parser.add_argument("--store", type=Path, help=f"folder of the study (default out/reproduce/{paper.name}[-quick])")
     parser.add_argument(
         "--jobs", type=positive, help=argparse.SUPPRESS
     )  # for tests: as few as one likes; writes no page of the docs
-    parser.add_argument("--report-only", action="store_true", help="run nothing; write the page from what is stored")
+    parser.add_argument("--report-only", action="store_true", help="make no run; write the page from the stored runs")
     logs = "where the logs are (default %(default)s)" if paper.logs else argparse.SUPPRESS
     parser.add_argument("--traces", type=Path, metavar="DIR", default=LOGS, help=logs)
     return parser.parse_args()
@@ -319,7 +321,7 @@ def _run(
         if left.cells:
             run_plan(left, folder, Way(jobs=workers), partial(progress.bar, text=str(store)))
     except KeyboardInterrupt:
-        print(f"interrupted; what is done is in {store}, and the same command goes on from there", file=sys.stderr)
+        print(f"interrupted: finished runs are in {store}, and the same command continues", file=sys.stderr)
         raise SystemExit(130) from None
     finally:
         progress.clear()
@@ -343,7 +345,7 @@ def _stored(plan: Plan, store: Path, known: Mapping[str, StoredRun]) -> StudyRes
     """Return what is stored of a study on this machine; nothing is run."""
     folder = StudyFolder(store)
     if not any(cell.key in known or folder.has(cell.key) for cell in plan.cells):
-        raise SystemExit(f"reproduce: no runs of this size in {store}: --quick and --jobs must be those of its runs")
+        raise SystemExit(f"reproduce: {store} has no runs of this size: give the --quick and --jobs that its runs had")
     return _tables(plan, folder)
 
 

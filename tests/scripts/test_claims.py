@@ -194,8 +194,10 @@ def test_what_no_run_decides_has_a_row_and_is_not_counted() -> None:
     body = [*HEAD, *(row.row for row in rows)]
     assert [claim.ids for claim in claims_in(body)] == ["C1", "C2", "C3", "C4, C5", "C6"]
     head = head_lines(body)[0]
-    assert head.startswith("1 rows judge a claim: 1 yes. Not counted: 1 by construction, 1 contradicted by print, ")
-    assert "Of 1 with an interval at most 0.0" in head
+    assert head.startswith(
+        "1 rows judge a claim: 1 yes. Rows that no run decides are not counted: 1 *by construction*, "
+    )
+    assert "Of the 1 rows with an interval at most 0.0" in head
     page = [line for line in verdict_lines(body, "x.md") if "[1](x.md" in line]
     assert [line[2:4] for line in page] == ["C2", "C3", "C6"]  # the others are in the appendix alone
 

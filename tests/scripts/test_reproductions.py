@@ -169,7 +169,7 @@ def test_a_small_reproduction_of_lomarc_runs_and_reports(tmp_path: Path) -> None
     assert done.code == 0, done.err
     runs = len(lomarc.WORKLOADS) * len(lomarc.SCHEDULERS)
     assert done.err.splitlines()[0] == f"{runs + 9 * 3} runs, 0 of them done before, 2 at a time"
-    assert done.out.startswith("A preview, no result: 20 of 8,000 jobs a run, 1 of 20 seeds, few or no experiments.")
+    assert done.out.startswith("A preview, not a result: 20 of 8,000 jobs a run, 1 of 20 seeds, few or no experiments.")
     assert done.out.endswith(
         f"{runs} of {runs} runs; verdicts in {tmp_path / 'lomarc.md'}, rows in appendix/, 5 pictures beside it\n"
     )

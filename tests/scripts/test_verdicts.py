@@ -69,9 +69,9 @@ def test_a_report_is_split_and_its_links_still_lead_there(tmp_path: Path) -> Non
 
 
 def test_a_preview_says_so_first_and_a_terminal_what_came_out(tmp_path: Path) -> None:
-    write_results(tmp_path / "x.md", "x", "X", BODY, "A preview, no result.")
+    write_results(tmp_path / "x.md", "x", "X", BODY, "A preview, not a result.")
     for page in (tmp_path / "x.md", tmp_path / FOLDER / "x.md"):
-        assert page.read_text().split("\n\n")[2] == "**A preview, no result.**"
+        assert page.read_text().split("\n\n")[2] == "**A preview, not a result.**"
     assert [*outcome_lines(BODY)] == [
         "3 rows judge a claim: 1 yes, 1 no, 1 not shown (33 %).",
         "  1 yes, 1 not shown: C1: mean wait, below 1: 0.50 to 1.20; published helps",

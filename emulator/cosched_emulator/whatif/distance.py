@@ -64,9 +64,7 @@ class Distance(NamedTuple):
     jobs: int  # with a wait in both
     recorded: Summary
     simulated: Summary
-    log_ratio: (
-        Interval | None
-    )  # logarithm of the ratio of the mean waits, over equal parts of the log; None: it has none
+    log_ratio: Interval | None  # logarithm of the ratio of mean waits, over equal parts of the log
     spearman: float  # by job
     weekly_r: float  # of the mean waits by week, by Pearson
     weeks: int  # with enough jobs

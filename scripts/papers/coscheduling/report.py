@@ -257,7 +257,7 @@ PARTS: Final = {
     "Jobs that need much memory: responses": main_tables(ex.AWARE, ex.UNAWARE),
     "Figure 8: energy by class": energy_table(),
     "Full nodes: the same configurations under all policies": full_table(),
-    "What the work done hangs on": sensitivity(),
+    "What the work done depends on": sensitivity(),
     "Which jobs are later than under strict batch": harm(
         cell_of(ex.HIGH, ex.BATCH).policy,
         [Where(ex.HIGH, policy) for policy in ex.COMPARED],

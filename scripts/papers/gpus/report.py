@@ -22,11 +22,12 @@ _TOLD: Final = [
     (work, ex.believed(gpu, belief)) for gpu, work in zip(ex.TYPES, ex.SHORT, strict=True) for belief in ex.BELIEVED
 ]
 _SHORT: Final = (
-    f"{ex.SHORT_JOBS} jobs of a run, two seeds: a first look. *{ex.NOISE}*: each ratio with that error; *{ex.SHUFFLED}*: each"
-    f" application has the row and column of another one; *{ex.INVERTED}*: the best pair has the ratio of the worst, and so on."
+    f"Each run has {ex.SHORT_JOBS} jobs, and there are two seeds: a preview. *{ex.NOISE}*: each ratio has that error;"
+    f" *{ex.SHUFFLED}*: each application has the row and column of another one; *{ex.INVERTED}*: the best pair has the ratio of the"
+    " worst, and so on."
 )
 PARTS: Final = {
-    "What is wanted": claims_of(claims, text=VERDICTS),
+    "Goals": claims_of(claims, text=VERDICTS),
     "All policies": over(
         ex.EASY_SHORTEST,
         [
@@ -43,13 +44,13 @@ PARTS: Final = {
 
 def _head(figures: Figures, size: Size) -> list[str]:
     return [
-        f"{ex.GPUS} GPUs of one type; a GPU has two places, and pairs the measured slowdowns of its type. {', '.join(ex.TYPES)}:"
+        f"{ex.GPUS} GPUs of one type; a GPU runs up to two jobs, with the measured slowdowns of its type. {', '.join(ex.TYPES)}:"
         f" {size.jobs:,} jobs of the Lublin-Feitelson model, its processors taken as GPUs, seeds {ex.FIRST_SEED} to"
         f" {ex.FIRST_SEED + size.seeds - 1}. *Philly*: {size.jobs:,} jobs as Gavel's generator draws them from Microsoft's Philly"
         " log (`scheduler/utils.py`): 1, 2, 4 or 8 GPUs (70, 10, 15, 5 %) for 10^x minutes, x uniform from 1.5 to 3 (80 %) or from"
         f" 3 to 4; load {ex.LOAD:g}, {len(WINDOWS)} draws. A job's application is drawn uniformly from the table; estimates are exact."
-        f" Symbiosis' settings for GPUs are the last of {ex.VARIANTS_TRIED} that were tried, on the V100 with seeds 1 to 4, on the"
-        " others with seed 3. Each row says how many seeds have run.",
+        f" The settings of symbiosis for GPUs are the last of {ex.VARIANTS_TRIED} that were tried, on the V100 with seeds 1 to 4, on"
+        " the other types with seed 3. Each row says how many seeds have run.",
         "",
         *presets(ex.POLICIES)(figures)[:-1],
     ]

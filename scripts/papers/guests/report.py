@@ -26,14 +26,14 @@ COLOURS: Final = {**POLICIES, ex.OPTED["half"]: "#3d6b8c", ex.OPTED["quarter"]: 
 
 
 def over(base: str, cells: Iterable[Where]) -> Section:
-    """Return a table of figures over those of a policy, under which beliefs count for nothing."""
+    """Return a table of figures over those of a policy that uses no beliefs."""
     rows: list[Row] = []
     for where in cells:
         there = Where(where.workload, base)
         found = [mean(key, where) if where.policy == base else ratio(key, where, there) for key in SHOWN]
         name = where.policy if where.belief is None else f"{where.policy}, {where.belief}"
         rows.append(((where.workload, name), [*found, aside(mean("node_sharing", where, 100.0))]))
-    text = f"Each figure over that of {base}, paired by seed; of {base} itself in seconds."
+    text = f"Each figure is divided by that of {base} with the same seed; the rows of {base} are in seconds."
     return table(("", ""), [*SHOWN.values(), "shared [%]"], rows, text)
 
 
@@ -58,8 +58,8 @@ def _who_pays() -> Section:
         for name, belief in ex.OPTED.items()
     ]
     text = (
-        f"{ex.GUESTS}: mean response, and mean of time on nodes / run time alone, each over that of the same jobs under {ex.EASY}."
-        " Opting in is drawn by user, for jobs of the model by job."
+        f"Figures of {ex.GUESTS}: the mean response, and the mean of time on nodes / run time alone, each divided by that of the same"
+        f" jobs under {ex.EASY}. A draw decides which users opt in; in the model's workloads it decides for each job."
     )
     heads = ["opted in, response", "others, response", "opted in, time on nodes", "others, time on nodes"]
     return table(("", ""), heads, rows, text)
@@ -84,15 +84,15 @@ def _beliefs() -> Section:
         for where in cells
     ]
     text = (
-        f"Each figure over that of {ex.EASY}. Wrong beliefs: *shuffled*: each job has the usage of another one; *inverted*: the usage"
-        f" that it does not have. *{ex.UNKNOWN}*: no pair is known at first."
+        f"Each figure is divided by that of {ex.EASY}. Two beliefs are wrong: *shuffled* gives each job the usage of another one,"
+        f" *inverted* gives it the usage that it does not have. With *{ex.UNKNOWN}* the scheduler knows no pair at first."
     )
     return table(("", "", ""), SHOWN.values(), rows, text)
 
 
 _HARMED: Final = [Where(ex.W2, name) for name in (ex.PSS, ex.LOMARC, ex.GUESTS, ex.OUTLASTING)]
 PARTS: Final = {
-    "What was expected, and what is wanted": claims_of(claims, text=VERDICTS),
+    "Expectations and goals": claims_of(claims, text=VERDICTS),
     "All policies": over(ex.EASY, _cells()),
     "Who pays": _who_pays(),
     "What is believed": _beliefs(),
@@ -104,9 +104,9 @@ PARTS: Final = {
 def _head(figures: Figures, size: Size) -> list[str]:
     return [
         f"W2: {size.jobs:,} jobs of the model, seeds {ex.FIRST_SEED} to {ex.FIRST_SEED + size.seeds - 1}. {', '.join(ex.LOGS)}:"
-        f" {min(ex.LOG_JOBS, size.jobs):,} jobs of the log from there, with users' estimates; a seed draws what bounds jobs, and"
-        f" who opts in. {ex.NAS}: {min(ex.NAS_JOBS, size.jobs):,} jobs of the model at a load of {ex.NAS_LOAD:g}, named as applications"
-        " of measured co-runs. Each row says how many seeds have run.",
+        f" {min(ex.LOG_JOBS, size.jobs):,} jobs of the log from this job on, with users' estimates; a seed draws what bounds jobs, and"
+        f" who opts in. {ex.NAS}: {min(ex.NAS_JOBS, size.jobs):,} jobs of the model at a load of {ex.NAS_LOAD:g}; each is one of the"
+        " applications of the measured co-runs. Each row says how many seeds have run.",
         "",
         *presets(ex.POLICIES)(figures)[:-1],
     ]

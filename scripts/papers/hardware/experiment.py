@@ -39,7 +39,7 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     EASY: ("easy", ("shape=nodes",), "compact: every job on all cores of its nodes; the baseline"),
     EASY_WIDEST: ("easy", ("shape=nodes", "order=widest"), "the same with the largest jobs first"),
     SPREAD: ("spread", (), "half of the cores of twice the nodes, no job beside it"),
-    LOMARC: ("lomarc-r", (), "nodes of half as many cores with two contexts each, so every job is spread; pairs by response"),
+    LOMARC: ("lomarc-r", (), "nodes of half as many cores with two hardware threads each, so every job is spread; pairs by response"),
     GLTS: (
         "glts",
         ("slices=none", "fairness=none", "backfill=easy", "matching.short_s=0", "matching.space=false"),

@@ -54,14 +54,14 @@ def lomarc_table() -> list[str]:
     worst = sorted(pairs, key=lambda pair: -abs(pair[1] - pair[0].slowdown))[:WORST]
     return [
         f"Slowdowns of synthetic programs on hyperthreaded Xeons. {len(NUMBERS)} numbers are fitted; demands follow from operation,"
-        " type and size of the data, not from the cell. *A constant*: mean error if each number is taken to be the mean of those that"
-        " were fitted. *As at the start*: numbers of which the other tables say nothing, so the fit leaves them where it begins:"
-        " without Table 1 those of floating point, multiplication and cache, so little of that table is predicted.",
+        " type and size of the data, not from the cell. *A constant*: mean error if the mean of the fitted slowdowns is predicted for"
+        " each. *As at the start*: numbers that do not affect the other tables, so the fit does not change them. Without Table 1 these"
+        " are the numbers of floating point, multiplication and cache, so little of that table is predicted.",
         "",
         *table_head(("", "numbers"), ("mean error", "largest", "a constant", "wanted: mean", "largest")),
         *rows,
         "",
-        f"The {WORST} numbers that are off most:",
+        f"The {WORST} numbers with the largest errors:",
         "",
         *table_head(("table", "program", "beside"), ("measured", "predicted")),
         *[

@@ -48,7 +48,7 @@ def nas_table(tables: Mapping[str, Mapping[Method, Halves]]) -> list[str]:
     text = (
         f"Half of the pairs of a table are known, with both directions, and the other half is predicted; mean over {HALVES} random"
         " halves. Errors are absolute, in points of the ratio; intervals are for 90 %. Marconi has 8 applications: too few for"
-        " intervals that hold what they promise, as the command says of every table of fewer than 16."
+        " reliable intervals, as the command says of every table of fewer than 16."
     )
     return [text, "", *head, *rows, ""] if rows else []
 
@@ -108,7 +108,7 @@ def node_table(node: Mapping[str, Any] | None) -> list[str]:
             for seat, (count, mean, *rest) in errors
         ),
         "",
-        f"The {len(node['worst'])} pairs that are off most:",
+        f"The {len(node['worst'])} pairs with the largest errors:",
         "",
         *table_head(("both on one", "kernel", "beside", "through"), ("measured", "predicted")),
         *(

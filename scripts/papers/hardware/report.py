@@ -98,9 +98,10 @@ def elise() -> pages.Section:
         return pages.table(("mean speedup", "applications"), titles, rows, text, counted=False)(figures)
 
     text = (
-        f"100 nodes of 2 x 24 cores, jobs of {PROCESSES} processes, all submitted at once; change of the makespan against EASY, %."
-        " Means over draws of the jobs; *four orders*: the jobs of the first draw in four other orders, smallest and largest change."
-        " *Least possible*: what no order and no choice of pairs can exceed, below."
+        f"100 nodes of 2 x 24 cores run jobs of {PROCESSES} processes, all submitted at once. Figures are changes of the makespan"
+        " against EASY in percent, means over draws of the jobs. *Four orders*: the smallest and the largest change for the jobs of the"
+        " first draw in four other orders. *Least possible*: no order and no choice of pairs gives a shorter makespan"
+        " ([bound](#how-short-a-makespan-can-be))."
     )
     return section
 
@@ -115,8 +116,9 @@ def mixes() -> pages.Section:
         shown = ", ".join(map(str, sizes)) or "all, to 2048"
         rows.append(((shown,), [published.get(work, NOTHING), *cells, partial(_least, workload=work)]))
     text = (
-        "200 nodes of 2 x 10 cores, applications of the ARIS table with these numbers of processes, all submitted at once; change of"
-        " the makespan against EASY, %. 200 nodes do not hold 2025 processes spread: such jobs run compact, one at a time."
+        "200 nodes of 2 x 10 cores run applications of the ARIS table with these numbers of processes, all submitted at once. Figures"
+        " are changes of the makespan against EASY in percent. Jobs of 2025 processes do not fit 200 nodes if spread: they run compact,"
+        " one at a time."
     )
     return pages.table(("processes",), ["published", *policies, "least possible"], rows, text, counted=False)
 
@@ -132,8 +134,8 @@ def schedulers() -> pages.Section:
             rows.append(((work, policy), [*changes, later, *pages.means(OF_JOBS, where)]))
     texts = pages.texts_of({name: text for name, (_, _, text) in ex.POLICIES.items()})
     told = (
-        "Changes against EASY, %; *later*: jobs that respond more than 5 % and a minute later than under EASY. Run times over compact"
-        " ones, mean and most; jobs that run slower than compact."
+        "Changes against EASY in percent; *later*: jobs that respond more than 5 % and a minute later than under EASY; run time over"
+        " that of the compact job, mean and largest; jobs that run slower than compact."
     )
     titles = ["makespan", "mean response", "later, %", *pages.heads(OF_JOBS)]
     return pages.table(("", ""), titles, rows, [*texts, "", told, ""])
@@ -170,11 +172,11 @@ def bounds() -> pages.Section:
         return pages.table(("", "best pair"), titles, rows, text, counted=False)(figures)
 
     text = (
-        "*Area*: compact jobs on nodes that are never idle. *Bound*: a linear program over the time that nodes spend with each pair"
-        " of applications, or with one alone; each application's work must be done. Nodes may be cut at will, every job has its best"
-        " partner all the time, and no node is idle at the end, so no schedule of these jobs, by halves, is shorter. *Best pair*: the"
-        " mean speedup of the two applications that go best together. No mix of the table's applications can do more work for each"
-        " second and node than that."
+        "*Area*: the makespan of compact jobs if no node is ever idle. *Bound*: the result of a linear program over the time that nodes"
+        " spend with each pair of applications, or with one alone; each application's work must be done. The program may divide nodes"
+        " without limit, gives every job its best partner all the time, and leaves no node idle at the end, so no schedule of these"
+        " jobs on halves of nodes is shorter. *Best pair*: the two applications with the highest mean speedup together. No mix of the"
+        " table's applications does more work for each second and node."
     )
     return section
 
@@ -191,10 +193,10 @@ def not_reached(figures: Figures) -> list[str]:
     names = one if one == other else f"{one} with {other}"
     return [
         f"- *Table 2.* EASY runs {at_once} jobs of {compact} nodes at a time, {at_once * compact} of {NODES} nodes; two spread jobs"
-        f" take {spread} nodes. Of all mixes of the table's applications the one that gains most is {names}, with a mean speedup of"
-        f" {speedup:.2f}: with it alone on all nodes, and nothing idle at the end, the makespan is {percent(100 * made)} % against that"
-        " of EASY with nothing idle at the end. So no choice of applications, order or pairs gives 30 or 35 % on this table, except"
-        " through what EASY loses at the end."
+        f" take {spread} nodes. The mix of the table's applications that gains most is {names}, with a mean speedup of {speedup:.2f}."
+        f" If all nodes run this mix alone, and none is idle at the end, the makespan is {percent(100 * made)} % against that of EASY"
+        " with no node idle at the end. So no choice of applications, order or pairs gains 30 or 35 % with this table, except through"
+        " the nodes that EASY leaves idle at the end."
         f"{_beyond(figures)}",
         "- *ARIS, all sizes.* Jobs of 2025 and 2048 processes need 203 and 205 nodes to be spread, and the machine has 200. Compact"
         " they take more than half of the nodes, so that they run one after the other, with the rest of the nodes for all others.",
@@ -244,8 +246,8 @@ def _beyond(figures: Figures) -> str:
     if not beyond:
         return ""
     return (
-        f" The published changes at {' and '.join(beyond)} are beyond *least possible*, too: they come from more than the pairs of"
-        " this table, as they are chosen here, on whole nodes."
+        f" The published changes at {' and '.join(beyond)} are beyond *least possible*, too: pairs of this table, chosen as here and on"
+        " whole nodes, do not explain them."
     )
 
 
@@ -261,11 +263,11 @@ def _best(figures: Figures, workload: str) -> str:
 
 
 INTRODUCTION: Final = (
-    "NAS programs that were measured beside each other (ARIS: 809 co-runs on nodes of 2 x 10 cores; Marconi: a heat map on nodes of"
-    " 2 x 24), taken as the truth of emulated nodes. A *compact* job has all cores of its nodes, a *spread* one half of those of"
-    " twice as many. The setting is that of ELiSE (JSSPP 2025): all jobs are submitted at once, and the makespan is held against EASY"
-    " with compact jobs. Run times on Marconi are those on ARIS of the same program and class with 256 processes; where there is none"
-    " (`cg.D`, `ft.E`), the mean of these."
+    "The truth of the emulated nodes is measured co-runs of NAS programs (ARIS: 809 co-runs on nodes of 2 x 10 cores; Marconi: a heat"
+    " map on nodes of 2 x 24). A *compact* job has all cores of its nodes, a *spread* job has half of the cores of twice as many nodes."
+    " The experiment is that of ELiSE (JSSPP 2025): all jobs are submitted at once, and the makespan is compared with that of EASY with"
+    " compact jobs. Run times on Marconi are those on ARIS of the same program and class with 256 processes; programs without one"
+    " (`cg.D`, `ft.E`) have the mean of these."
 )
 
 
@@ -282,7 +284,7 @@ def predictions(figures: Figures) -> list[str]:
 
 
 PARTS: Final[Mapping[str, pages.Section]] = {
-    "What is published and what is wanted": pages.claims_of(claims),
+    "Published results and goals": pages.claims_of(claims),
     "ELiSE's Table 2": elise(),
     "Sizes mixed": mixes(),
     "All schedulers": schedulers(),

@@ -78,7 +78,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         workloads=(workload,), policies=_THREE) for workload, name in PUBLISHED_LENGTH.items()},
     HEAD_JOINS: Variant("the first job of the queue alone joins running ones, as figure 1 has it", {}, ("matching.all_join=false",),
         policies=("L-FM", "L-R"), seeds=SEEDS),
-    "fcfs": Variant("first come, first served: classes count for nothing", {}, ("order=fcfs",), policies=_BOTH_ENDS),
+    "fcfs": Variant("first come, first served: classes have no effect", {}, ("order=fcfs",), policies=_BOTH_ENDS),
     ONE_RISES: Variant("one job rises by a class in each mean wait, not every job that has waited for it", {},
         ("order=class-one-rises",), policies=_BOTH_ENDS),
     **{f"{ONE_RISES}, {name}": Variant("both", {"workload": {"gap_factor": LENGTHS[workload]}}, ("order=class-one-rises",),

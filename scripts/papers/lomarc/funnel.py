@@ -48,8 +48,8 @@ def funnel_table() -> Section:
             columns = (*(f"{search}_{stage}" for stage in CONSTRAINTS), SELECTED)
             rows.append(((name, work, text), [_plain(column, (where,)) for column in columns]))
     text = (
-        "The queue is what a search for a partner looks at, the searching job not counted; the selected one is counted among the"
-        " candidates that all constraints leave. The paper does not say over which searches its means are."
+        "*Queue* counts the jobs that a search for a partner examines, without the searching job. *Selected* is the place of the"
+        " selected job among the candidates that pass all constraints. The paper does not say over which searches its means are."
     )
     return table(("", "", ""), STAGES, rows, text, counted=False)
 
@@ -97,7 +97,7 @@ def shares_table(figures: Figures) -> list[str]:
             other = shares(figures, Where(work, "L-R", order), SEARCH)
             if other is not None:
                 each_row.append(table_row((f"L-R {work}", f"`{order}`"), [*map(_share, other)]))
-    text = f"Each, of `{ex.FORM}`, over searches that matched, and L-R with the queue in another order:"
+    text = f"Each scheduler and workload with the form `{ex.FORM}`, over searches that found a partner; L-R also with other orders:"
     means = ["Mean over the schedulers and workloads that have run:", "", *head, *rows, ""]
     return [*means, text, "", *head, *each_row, ""]
 

@@ -60,12 +60,12 @@ def _beliefs() -> pages.Section:
     for name, (text, values) in ex.BELIEFS.items():
         setting = ", ".join(f"`{key} = {value!r}`".replace("'", '"') for key, value in values.items())
         rows.append(((text, setting), [pages.change(key, places[name], Where(work, "PSS")) for key in keys]))
-    text = f"L-R at {work}, percent against PSS. The hardware is the same in all rows."
+    text = f"Changes of L-R at {work} against PSS, in percent. All rows have the same hardware."
     pairs = {name: Where(name, "L-R") for name in ex.M1} | places | {"whole, W2 M1": Where(work, "L-R", "whole")}
     del pairs[ex.EXACT]
     return pages.joined(
         pages.table(("the scheduler knows", "`[belief]`"), [SHORT[key] for key in keys], rows, text),
-        pairs_table(pairs, "True slowdowns of the pairs, means over seeds:"),
+        pairs_table(pairs, "True slowdowns of the pairs; means over seeds:"),
     )
 
 
@@ -109,7 +109,7 @@ def _experiments() -> pages.Section:
     names = [name for name in (*ex.VARIANTS, *ex.FORMS) if name not in ex.ORDERS and "length" not in name]
     same = [Where(work, policy, name) for name in (*ex.ORDERS, *names) for work in ex.M1 for policy in ex.SCHEDULERS]
     texts = {name: variant.text for name, variant in ex.VARIANTS.items()}
-    told = "Change by each experiment against the base runs of the same scheduler and jobs, percent:"
+    told = "Change of each experiment against the base runs of the same scheduler and jobs, in percent:"
     return pages.joined(
         pages.table(
             ("", "", ""),
@@ -117,7 +117,7 @@ def _experiments() -> pages.Section:
             map(_against_usual, same),
             [*pages.texts_of(texts), "", told, ""],
         ),
-        pages.lines("Percent against PSS of the same jobs in the same order.", ""),
+        pages.lines("Changes against PSS with the same jobs in the same order, in percent:", ""),
         _varied([*ex.VARIANTS], BASE, ex.M1, ("AC", *ex.LOMARC), ""),
     )
 

@@ -105,8 +105,8 @@ def later() -> pages.Section:
         for where in cells
     ]
     text = (
-        f"A job is later if its response is above {LATER[0]:g} x that under {ex.STRICT} + {LATER[1]:g} s. Part of it is"
-        " reshuffling, which any change of a schedule causes."
+        f"A job is *later* if its response time is above {LATER[0]:g} times that under {ex.STRICT}, + {LATER[1]:g} s. Part of this is"
+        " chance: any change of a schedule makes some jobs earlier and others later."
     )
     return pages.table(("", ""), [*(f"{name} %" for name in CLASSES), f"all, above {MUCH} x + 1.5 s %"], rows, text)
 
@@ -138,8 +138,8 @@ def _head(figures: Figures, size: Size) -> list[str]:
         "",
         VERDICTS,
         "",
-        "Claims that something happens in a run (C37, C38, C41, C53) are counted by seed: *yes* or *no* where they hold, or fail, in"
-        " all runs. Mix 4 has no compute jobs, so nothing is drawn: all its seeds are one run, and its intervals are points.",
+        "Claims that something happens in a run (C37, C38, C41, C53) are counted by seed: *yes* if they hold in all runs, *no* if they"
+        " fail in all. Mix 4 has no compute jobs, so seeds draw nothing: all its runs are equal, and its intervals are points.",
     ]
 
 
@@ -171,7 +171,7 @@ def paper_length() -> pages.Section:
     columns = {ex.rate(kind): (f"{kind}, barriers/s", 1.0) for kind in ex.KINDS}
     columns |= {f"chosen_{slot}": (f"slot {slot} chosen %", 100.0) for slot in ex.SLOTS}
     cells = [Where(ex.mix(n, iterations=ex.PAPER), policy) for n in ex.MIXES for policy in ex.MATCHINGS]
-    text = "Up to the end of the first job; rates from the CPU time used in whole quanta. Counts are those of the whole run."
+    text = "Figures up to the end of the first job. Rates use the CPU time of whole quanta; counts are those of the whole run."
     return pages.means_table(columns | {"window_s": ("time [s]", 1.0)}, cells, text)
 
 
@@ -260,7 +260,7 @@ def experiments() -> pages.Section:
     titles = ["response, %", "gang / it, as it is", "gang / it, with the change"]
     whole = pages.table(("", "", ""), titles, [row for _, rows in parts for row in rows])
     each = [(text, pages.table(("", "", ""), titles, rows)) for text, rows in parts]
-    text = "Change of the mean response by each experiment, same jobs; and mean response under `gang` over that under the policy."
+    text = "Change of the mean response in each experiment, same jobs; mean response under `gang` over that under the policy."
 
     def section(figures: Figures) -> list[str]:
         found = whole(figures)
@@ -346,7 +346,7 @@ PARTS: Final = {
     ),
     "Figure 10: dynamic workloads": absolute(COLUMNS),
     "Figures 11, 12 and 14: jobs in the system": absolute(STATE),
-    "What it hangs on": experiments(),
+    "What it depends on": experiments(),
     "Figure 13: four copies of QCRD": phases(),
     "Figure 3: predictions": pages.means_table(
         PREDICTION,

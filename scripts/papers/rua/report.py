@@ -82,7 +82,7 @@ def _head(figures: Figures, size: Size) -> list[str]:
 
 
 def _demands(figures: Figures) -> list[str]:
-    """Return what hangs on the demand of a high process."""
+    """Return what depends on the demand of a high process."""
     windows = {name: ex.windows_of(figures, name) for name in ex.DEMANDS}
     runs = "; ".join(f"{int(name):,} MB/s {', '.join(map(str, found)) or 'none'}" for name, found in windows.items())
     return [

@@ -32,7 +32,9 @@ def _express() -> Section:
     cells = [Where("W2", ex.EXPRESS, variant=price) for price in (BASE, *ex.PRICES)]
     cells += [Where("W2", name) for name in (*[*ex.SUSPENDING][1:], ex.SYMBIOSIS, ex.U1_SHORTEST)]
     costs = "; ".join([f"{name}: {each['switch_s']:g} and {each['resume_s']:g}" for name, each in ex.PRICES.items()])
-    text = f"W2. Seconds without progress at each resumption, in place and from disk: {BASE}: none; {costs}."
+    text = (
+        f"Workload W2. A resumed job makes no progress for some seconds, in place and from disk: {BASE}: none; {costs}."
+    )
     return means_table(SHOWN, cells, text, kept=True)
 
 
@@ -45,7 +47,7 @@ def _ablation() -> Section:
         )
         for name in (*ex.ABLATED, ex.U1_SHORTEST, ex.EASY_SHORTEST)
     ]
-    text = f"On W2, changes against {ex.SYMBIOSIS}, paired by seed."
+    text = f"Changes against {ex.SYMBIOSIS} with the same seed, on W2."
     heads = [f"{SHOWN[key][0].partition(' [')[0]}, %" for key in keys]
     return table(("", "without"), heads, rows, text, counted=False)
 
@@ -64,9 +66,9 @@ def _own(figures: Figures) -> list[str]:
         return f"{100 * gains[0] / gains[1]:.0f}" if seeds else NOTHING
 
     text = (
-        f"W2, {len(ex.FRESH)} seeds that no study or tuning used, {ex.FRESH[0]} to {ex.FRESH[-1]}. Mean response of {own.policy}"
-        f" over that of {best.policy}, by seed: {', '.join(by_seed)}. {shortest.policy} has {share(best)} % of the gain of"
-        f" {own.policy} over {best.policy}, and {share(without)} % of its gain over {without.policy}."
+        f"Workload W2 with {len(ex.FRESH)} seeds that no study or tuning used, {ex.FRESH[0]} to {ex.FRESH[-1]}. The mean response of"
+        f" {own.policy} over that of {best.policy} is, by seed, {', '.join(by_seed)}. {shortest.policy} has {share(best)} % of the gain"
+        f" of {own.policy} over {best.policy}, and {share(without)} % of its gain over {without.policy}."
     )
     cells = [
         ((place.policy, base.policy), [ratio(key, place, base) for key in (RESPONSE, SLOWDOWN, P99)])
@@ -75,7 +77,7 @@ def _own(figures: Figures) -> list[str]:
     return table(("", "over"), [SHOWN[key][0] for key in (RESPONSE, SLOWDOWN, P99)], cells, text)(figures)
 
 
-def _dear() -> Section:
+def _costly() -> Section:
     places: list[dict[str, str]] = [{"variant": ex.WHOLE}, *({"belief": belief} for belief in ex.WRONG)]
     rows = [
         (
@@ -95,9 +97,9 @@ def _dear() -> Section:
         for key in (RESPONSE, SLOWDOWN)
     ]
     text = (
-        f"W2. *{ex.WHOLE}*: time in which neither of two jobs competes counts in the slowdown, so sharing costs more."
-        f" *{ex.NOISE}*: the scheduler knows usage with that error; *unknown*: not at all. Wrong beliefs: *shuffled*: each job has the"
-        " usage of another one; *inverted*: the usage that it does not have."
+        f"Workload W2. With *{ex.WHOLE}* the time in which neither of two jobs competes counts in the slowdown, so sharing costs more."
+        f" With *{ex.NOISE}* the scheduler knows the usage with that error, with *unknown* it does not know it. Two beliefs are wrong:"
+        " *shuffled* gives each job the usage of another one, *inverted* gives it the usage that it does not have."
     )
     return table(("", ""), heads, rows, text, counted=False)
 
@@ -114,18 +116,18 @@ def corrected(places: Iterable[tuple[str, str]], variant: str, text: str) -> Sec
         )
         for work, belief in places
     ]
-    told = f"Mean response against that of the same policy without sharing, with `--set belief=corrected`. {text}"
+    told = f"Change of the mean response with `--set belief=corrected` against the same policy without sharing. {text}"
     return table(("", "belief"), [f"{name}, %" for name in ex.UNSHARED], rows, told, counted=False)
 
 
 _FIRST_LOOK: Final = (
-    f"{ex.CORRECTED_JOBS} jobs of a run, two seeds: a first look. Under the exact belief schedules are those without"
-    " correction."
+    f"Each run has {ex.CORRECTED_JOBS} jobs, and there are two seeds: a preview. With the exact belief a correction changes no"
+    " schedule."
 )
 _HARMED: Final = (ex.EASY_SHORTEST, "L-R", ex.U1_SHORTEST, ex.SYMBIOSIS)
 _EXPRESS: Final = Where("W2", ex.EXPRESS, variant=ex.HARMED_AT)
 PARTS: Final = {
-    "What is wanted": claims_of(claims, text=VERDICTS),
+    "Goals": claims_of(claims, text=VERDICTS),
     "How much of the gain is its own": _own,
     "All policies": means_table(SHOWN, [Where(work, name) for work in (*ex.MODELS, *ex.LOGS) for name in ex.MAIN]),
     "Short jobs stop others, at three prices": _express(),
@@ -137,7 +139,7 @@ PARTS: Final = {
         ],
     ),
     "What each part is worth": _ablation(),
-    "Where sharing is dear, or not understood": _dear(),
+    "Where sharing costs more, or is not known": _costly(),
     "A belief that is corrected": corrected(product(ex.CORRECTED_AT, ex.CORRECTED_BELIEFS), ex.MEASURED, _FIRST_LOOK),
     "Who is worse off": harm(
         ex.EASY,
@@ -152,9 +154,10 @@ PARTS: Final = {
 
 def _head(figures: Figures, size: Size) -> list[str]:
     return [
-        f"{size.jobs:,} jobs of the model a run, seeds {ex.TUNED + 1} to {ex.TUNED + size.seeds}; {min(ex.LOG_JOBS, size.jobs):,}"
-        f" jobs of each of {ex.WINDOWS} windows of a log, a node of one core with two contexts for each processor, with users'"
-        f" estimates. Settings were chosen with seeds 1 to {ex.TUNED} of W2, by {ex.VARIANTS_TRIED} compositions and settings.",
+        f"A run has {size.jobs:,} jobs of the model, with seeds {ex.TUNED + 1} to {ex.TUNED + size.seeds}, or"
+        f" {min(ex.LOG_JOBS, size.jobs):,} jobs of one of {ex.WINDOWS} windows of a log, with users' estimates; each processor of the"
+        " log is a node of one core with two hardware threads. Settings were chosen with seeds 1 to"
+        f" {ex.TUNED} of W2, among {ex.VARIANTS_TRIED} compositions and settings.",
         "",
         *presets(ex.POLICIES)(figures)[:-1],
     ]

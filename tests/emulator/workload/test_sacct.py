@@ -179,7 +179,7 @@ def test_parts_of_a_job_that_changed_its_size_are_one(tmp_path: Path) -> None:
 def test_gaps_of_an_array_are_counted_where_no_submission_tells_its_range(tmp_path: Path) -> None:
     report = made(tmp_path, row(7, label="7_0"), row(8, label="7_3"), row(9, label="9_[4-6]", state="PENDING"))
     assert (
-        report.counts["tasks of arrays without a row, probably cancelled while they waited: not there"] == 2
+        report.counts["tasks of arrays without a row, probably cancelled while pending: left out"] == 2
     )  # or none: 0,3
 
 
@@ -286,7 +286,7 @@ def test_json_of_later_slurms(tmp_path: Path) -> None:
         (f"{HEADER}\n", "expected at least one job that ran to its end, got no rows"),
         (f"{HEADER}\n{row().replace('10:00:00', 'noon')}\n", ":2: field 'Submit': expected a time"),
         (f"{HEADER}\n{row().replace('|1|2|', '|1|two|')}\n", ":2: field 'NCPUS': expected a number of CPUs, got 'two'"),
-        (f"{HEADER}\n{row(state='PENDING')}\n", "got 1 jobs that wait, run or are suspended"),
+        (f"{HEADER}\n{row(state='PENDING')}\n", "got 1 jobs that are pending, running or suspended"),
         (f"Cluster|{HEADER}\na|{row(1)}\nb|{row(2)}\n", ":3: field 'Cluster': expected the jobs of one cluster"),
     ],
     ids=[

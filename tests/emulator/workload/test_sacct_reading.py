@@ -335,7 +335,7 @@ def test_a_job_comes_when_it_is_eligible(tmp_path: Path) -> None:
         1: (0, 7200, 600), 2: (3600, 3600, 600), 3: (0, 7200, 600), 4: (7200, 0, 600), 5: (0, 7200, 600), 6: (0, 7200, 600)
     }  # fmt: skip
     assert (report.counts[said.ODD_ELIGIBLE], report.counts[said.OTHERWISE]) == (2, 2)
-    assert any(text.startswith("jobs come when they are eligible, in all 3.0 h after") for text in report.remarks)
+    assert any(text.startswith("jobs arrive when they are eligible, 3.0 h after") for text in report.remarks)
     made(tmp_path, *rows, header=_LATE, options=ImportOptions(as_submitted=True, force=True))
     assert set(_jobs(tmp_path).values()) == {(0, 7200, 600)}
 
@@ -390,7 +390,7 @@ def test_a_requeued_job_comes_when_it_was_first_eligible(tmp_path: Path) -> None
 
 def test_a_dump_without_eligible_says_so(tmp_path: Path) -> None:
     report = made(tmp_path, f"{row(1)}|Dependency", header=f"{HEADER}|Reason")
-    assert "jobs come as submitted: the dump does not say when they were eligible" in report.remarks
+    assert "jobs arrive at their submission: the dump does not say when they were eligible" in report.remarks
 
 
 # ---------------------------------------------------------------- clocks that change

@@ -99,7 +99,7 @@ def test_memory_of_nodes_is_guessed_from_what_was_held_and_a_default_of_all_of_i
     (tmp_path / "default").mkdir()
     found = imported(tmp_path / "default", *some).sharing
     assert (sum(found.large), found.by_default) == (1, 8)
-    assert "8 more hold as much by their partition's default" in next(found.lines())
+    assert "8 more hold as much only by their partition's default" in next(found.lines())
     (tmp_path / "kinds").mkdir()
     two = [row(1, mem="64G", node="fat1"), row(2, mem="20G", node="fat2"), row(3, mem="16G", node="n1"), *others()]
     found = imported(tmp_path / "kinds", *two).sharing
@@ -115,7 +115,7 @@ def test_room_is_where_a_job_runs_and_another_one_that_fits_waits(tmp_path: Path
     """One job of a node runs for the first half of the time in which others wait: half of all that ran."""
     report = imported(tmp_path, row(1, node="n1"), row(2, first=1, node="n1"))
     assert report.sharing.room == pytest.approx(0.5)
-    assert "of sharing: room for a second job: in at most 50 %" in "\n".join(report.lines())
+    assert "of sharing: room for a second job: at most 50 %" in "\n".join(report.lines())
 
 
 class Stay(NamedTuple):
@@ -156,7 +156,7 @@ def test_whatif_says_it_before_anything_is_run(tmp_path: Path, commands: Command
     made = commands.emulator(*words, "--json")
     assert made.code == 0, made.err
     told = json.loads(made.out)
-    assert told["sharing"][1].startswith("room for a second job: in at most 50 %")
+    assert told["sharing"][1].startswith("room for a second job: at most 50 %")
     for shown in (commands.emulator(*words, "--wide").out, (tmp_path / "out" / "report.html").read_text()):
-        assert "from the log alone: never beside others: 0 jobs that are exclusive" in shown
-        assert "room for a second job: in at most 50 % of the CPU time" in shown
+        assert "from the log alone: never co-located: 0 jobs that are exclusive" in shown
+        assert "room for a second job: at most 50 % of the CPU time" in shown

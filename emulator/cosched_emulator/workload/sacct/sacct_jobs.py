@@ -26,32 +26,34 @@ from cosched_plugin.common.slurm_notation import ENDED, MOST_NODES, count_nodes,
 # What is said of jobs and rows that are left out, and of guesses.
 STEPS = "steps of jobs: dropped"
 NEVER_RAN = "jobs that ended before they ran, such as cancelled ones: dropped"
-NOT_ENDED = "jobs that wait, run or are suspended: dropped, so the log lacks its last and longest"
+NOT_ENDED = "jobs that are pending, running or suspended: dropped, so the log lacks its last and longest jobs"
 REVOKED = "jobs of another cluster of a federation: dropped"
-VANISHED = "tasks of arrays without a row, probably cancelled while they waited: not there"
-REQUEUED = "earlier runs of jobs that were requeued: one job, from the first submission to the last run"
+VANISHED = "tasks of arrays without a row, probably cancelled while pending: left out"
+REQUEUED = "earlier runs of jobs that were requeued: joined into one job, from the first submission to the last run"
 NOT_AGAIN = "jobs that were requeued and have not run again: dropped"
-RESIZED = "earlier parts of jobs that changed their size: one job, with the last size"
-TWICE = "job numbers that Slurm has given twice: jobs are numbered anew"
-ARRAYS = "tasks of arrays: each a job"
-COMPONENTS = "components of heterogeneous jobs: each a job, free to start without the others"
+RESIZED = "earlier parts of jobs that changed their size: joined into one job, with the last size"
+TWICE = "job numbers that Slurm has used twice: all jobs get new numbers"
+ARRAYS = "tasks of arrays: each is a job"
+COMPONENTS = "components of heterogeneous jobs: each is a job, and may start without the others"
 SUSPENDED = "jobs that were suspended: that time does not count as run time"
-NO_LIMIT = "jobs without a limit, or of 525600 minutes: estimate by default, or the run time where that is longer"
+NO_LIMIT = (
+    "jobs without a limit, or with one of 525600 minutes: the default estimate, or the run time if that is longer"
+)
 TOO_SHORT = "jobs of less than a second: one second"
 WHOLE_NODES = "jobs with more CPUs than they asked for: the allocated ones count"
-NO_NODES = "jobs without a number of nodes: processes go where there is room"
-LATE_ROWS = "jobs that end before they start or were submitted: times put in order"
+NO_NODES = "jobs without a number of nodes: processes are placed wherever there is room"
+LATE_ROWS = "jobs that end before they start or were submitted: their times are put in order"
 # Why jobs were not eligible when they were submitted.
 DEPENDENCY = "jobs that waited for a dependency"
-BEGIN = "jobs that waited for a moment (--begin)"
+BEGIN = "jobs that waited for a stated time (--begin)"
 HELD = "jobs that were held, by their user or an operator"
 THROTTLED = "tasks of arrays with %N: more than N of one array may run at once"
-OTHERWISE = "jobs that were eligible later than submitted, for a reason that the dump does not tell"
+OTHERWISE = "jobs that were eligible later than submitted, for a reason that the dump does not give"
 CANCELLED_PENDING = (
-    "jobs that were cancelled while they waited: cancelled then, unless they have started; their run times are guessed"
+    "jobs that were cancelled while pending: a run cancels them, too, unless they have started; run times are guessed"
 )
-LOST_TASKS = "rows of tasks of arrays that were cancelled while they waited: dropped"
-ODD_ELIGIBLE = "jobs that were eligible before they were submitted, or after they started: taken as then"
+LOST_TASKS = "rows of tasks of arrays that were cancelled while pending: dropped"
+ODD_ELIGIBLE = "jobs that were eligible before they were submitted, or after they started: that time counts instead"
 
 _AGAIN: Final = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "RESIZING"})
 _UNSTARTED: Final = frozenset({"CANCELLED", "DEADLINE", "REVOKED"})  # ends of jobs that may not have begun
@@ -241,15 +243,16 @@ def jobs_of(
 
 
 def _arrivals(late_s: int, missing: Sequence[str], *, as_submitted: bool, bound: bool) -> str:
-    """Return in words when jobs come, in all so much later than they were submitted."""
+    """Return in words when jobs arrive; ``late_s``: how much later than they were submitted, summed over jobs."""
     if as_submitted:
-        return "jobs come as submitted, also those that were eligible later"
+        return "jobs arrive at their submission, also those that were eligible later"
     if "Eligible" in missing:
-        return "jobs come as submitted: the dump does not say when they were eligible"
+        return "jobs arrive at their submission: the dump does not say when they were eligible"
     if bound:
-        why = "if it is unknown what they waited for before they were eligible"
-        return f"jobs come when they were submitted, and in all {late_s / 3600:,.1f} h later {why}"
-    return f"jobs come when they are eligible, in all {late_s / 3600:,.1f} h after their submission (--as-submitted: at that)"
+        unknown = "jobs whose reason to wait is unknown arrive when they are eligible"
+        return f"jobs arrive at their submission; {unknown}, {late_s / 3600:,.1f} h later in total"
+    late = f"{late_s / 3600:,.1f} h after their submission in total"
+    return f"jobs arrive when they are eligible, {late} (--as-submitted: at their submission)"
 
 
 # Jobs as they are found: the places of their last and first rows, submission, run time, time of earlier runs, and when they come; of
@@ -537,7 +540,7 @@ def _by_partition(jobs: Jobs, *, pools: bool) -> Iterator[str]:
         if own and not any(own & other for rest, other in nodes.items() if rest != name)
     ]
     if apart and not pools:
-        yield f"warning: {', '.join(sorted(apart))}: no node in common with the others; import each alone (--partition)"
+        yield f"warning: no node in common with other partitions: {', '.join(sorted(apart))}; import each alone (--partition)"
 
 
 def _hours(seconds: float) -> str:

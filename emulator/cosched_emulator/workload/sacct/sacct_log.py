@@ -46,10 +46,10 @@ _OF_FACTS, _NOT_GIVEN = "facts of the site: ", "; not given: "
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn,exclusive,unpaired,ran_on"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
 UNEVEN: Final = (
-    "jobs whose cores are not alike on their nodes: as many nodes, and the nearest number of cores that is alike"
+    "jobs with different numbers of cores on their nodes: as many nodes, and the nearest equal number of cores"
 )
-NO_LAYOUT: Final = "jobs on nodes of several sizes, in unknown shares: processes go where there is room"
-_NO_ZONE: Final = "times name no time zone: taken as UTC, without a change of clocks (--time-zone says where)"
+NO_LAYOUT: Final = "jobs on nodes of several sizes, in unknown shares: processes are placed wherever there is room"
+_NO_ZONE: Final = "times name no time zone: read as UTC, without daylight saving time (--time-zone names the zone)"
 
 
 class ImportOptions(NamedTuple):
@@ -95,7 +95,7 @@ class ImportReport(NamedTuple):
     def lines(self) -> Iterator[str]:
         """Yield one line of text for each fact."""
         yield f"{self.rows} rows, {self.jobs} jobs"
-        told = "as the site tells" if self.told else "guessed from where jobs ran"
+        told = "from the site's facts" if self.told else "guessed from where jobs ran"
         yield f"machine, {told}: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
         yield from self.guessed()
         yield from self.of_sharing()
@@ -177,7 +177,7 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
         (
             *found.remarks,
             *(() if dump.has_zone or options.time_zone else (_NO_ZONE,)),
-            *((f"who is who, not to be given away: {kept_names(Path(out))}",) if options.anonymous else ()),
+            *((f"the real names, not to be passed on: {kept_names(Path(out))}",) if options.anonymous else ()),
         ),
         told,
         "" if options.anonymous else _name_of(facts) or dump.cluster,
@@ -303,7 +303,7 @@ def _scenario(
     report: ImportReport, options: ImportOptions, shape: str, site: SiteScenario | None, *, annotated: bool
 ) -> Iterator[str]:
     """Yield the lines of the scenario; what is a guess has a comment."""
-    guessed = "# as the site tells" if report.told else f"# guessed: {'; '.join(report.guesses)}"
+    guessed = "# from the site's facts" if report.told else f"# guessed: {'; '.join(report.guesses)}"
     yield from (f"# {_UNMODELLED}{text}" for text in report.unmodelled)
     yield "[cluster]"
     if report.differ:

@@ -64,15 +64,15 @@ class Machine(NamedTuple):
         if self.named:
             yield f"{self.named} nodes that jobs name, each with the most CPUs that they held on it at one time"
         if self.taken:
-            yield f"{self.taken} of them are as large as most with alike names: their own jobs held less"
+            yield f"{self.taken} of them are as large as most nodes with similar names: their own jobs held less"
         if self.unnamed:
             beside = " more" if self.named else ""
             yield (
-                f"{self.unnamed}{beside} nodes for jobs that do not name theirs: so many were held at one time, or fewer if "
+                f"{self.unnamed}{beside} nodes for jobs that do not name theirs: as many as were held at one time, or fewer if "
                 "such jobs shared nodes"
             )
         if self.raised:
-            yield f"{self.raised} of them are larger than their jobs show: what was held at one time does not fit else"
+            yield f"{self.raised} of them are larger than their jobs show: otherwise the jobs of one time do not fit"
         if self.shared:
             yield f"{self.shared} of them have fewer CPUs than were held at one time: jobs shared CPUs (OverSubscribe)"
         yield f"jobs held at most {self.peak_cpus} CPUs at one time"

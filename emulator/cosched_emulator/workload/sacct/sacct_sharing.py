@@ -66,13 +66,14 @@ class Sharing(NamedTuple):
         parts = [f"{sum(self.exclusive)} jobs that are exclusive (SubmitLine, or whole nodes that they did not need)"]
         if self.memory_mb:
             sizes = " or ".join(f"{each:,}" for each in self.memory_mb)
-            guess = "given" if self.given else "guessed: the most that was held"
+            guess = "given" if self.given else "guessed: the most that jobs held"
             parts.append(f"{sum(self.large)} with more than half of a node's memory ({sizes} MiB, {guess})")
         else:
             parts.append("memory is not known")
-        default = f"; {self.by_default} more hold as much by their partition's default, which sharing needs halved"
-        yield f"never beside others: {', '.join(parts)}; {100 * self.outside:.0f} % of the CPU time{default * (self.by_default > 0)}"
-        yield f"room for a second job: in at most {100 * self.room:.0f} % of the CPU time that jobs held, while one that fits waited"
+        default = f"; {self.by_default} more hold as much only by their partition's default: halve it to share nodes"
+        yield f"never co-located: {', '.join(parts)}; {100 * self.outside:.0f} % of the CPU time{default * (self.by_default > 0)}"
+        held = f"{100 * self.room:.0f} % of the CPU time that jobs held"
+        yield f"room for a second job: at most {held}; a job that fits was pending then"
 
 
 def sharing_of(jobs: Jobs, whole: _Mask, threads_per_core: int = 1, memory_mb: int | None = None) -> Sharing:
@@ -119,9 +120,8 @@ def _large(jobs: Jobs, exclusive: _Mask, memory_mb: int | None) -> tuple[_Mask, 
 def _exclusive(jobs: Jobs, whole: _Mask, threads_per_core: int) -> _Mask:
     """Return which jobs are alone on their nodes by their own wish."""
     asked = jobs.of("asked", int)
-    spare = (
-        whole & (asked > 0) & (asked <= jobs.of("cpus", int) - threads_per_core)
-    )  # more than a core was not asked for
+    # Jobs that got all threads of their nodes, which are at least a core more than they asked for.
+    spare = whole & (asked > 0) & (asked <= jobs.of("cpus", int) - threads_per_core)
     partition, kinds = jobs.column("partition"), len(jobs.rows.tables["partition"].found)
     got = np.bincount(partition[spare], minlength=kinds)
     could = np.bincount(partition[spare | ~whole], minlength=kinds)

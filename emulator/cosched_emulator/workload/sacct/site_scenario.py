@@ -32,7 +32,7 @@ _USUAL_DEPTH: Final = 500  # bf_max_job_test
 # Keys of a configuration that bind jobs or order them otherwise, with what they are called.
 _ALSO: Final = (
     ("PriorityWeightTRES", "the weights of TRES in priorities"),
-    ("PriorityUsageResetPeriod", "a use that is set to 0 at times"),
+    ("PriorityUsageResetPeriod", "resets of usage"),
     ("Licenses", "licences"),
 )
 # Of `SchedulerParameters`.
@@ -408,10 +408,10 @@ class _Site:
                 yield "preemption of jobs by others (PreemptType)"
         down = sum(not node.up for node in self.nodes)
         if down:
-            yield f"{down} nodes that are out of service at present: only outages (sacctmgr show event) take nodes away"
+            yield f"{down} nodes are out of service at present, but not in the run: only outages (sacctmgr show event) take nodes out"
         used = int(self.jobs.of("reservation", lambda name: name not in ("", "(null)")).sum())
         if used:
-            yield f"{used} jobs ran in reservations: they wait for their end, or run elsewhere"
+            yield f"{used} jobs ran in reservations: they start after these, or elsewhere"
         if not self.nodes and (facts.partitions or facts.reservations or facts.outages):
             yield "partitions, reservations and outages: without scontrol show node it is not known which nodes they have"
         yield from (f"{count} {text}" for text, count in self.counts.items())
