@@ -323,7 +323,7 @@ def store(
     files: RunFiles | None = None,
     began: float | None = None,
 ) -> None:
-    """Write the run folder, and move a ``trace`` that belongs into it from the place that `place_trace` gave.
+    """Write the run folder, and move a ``trace`` that belongs into it from the place that `trace_place` gave.
 
     ``files`` are those that the run has written to; None if its records were kept in memory. The link must not affect the results,
     so it is not part of the run's description but of timing.json, like the time since ``began`` (of `time.perf_counter`), when

@@ -18,7 +18,7 @@ from cosched_emulator import simulate as run_scenario
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import InputError
 from cosched_emulator.explain.trace_reader import read_trace
-from cosched_emulator.results.files.run_folder import place_trace, trace_place
+from cosched_emulator.results.files.run_folder import trace_place
 from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose
@@ -68,23 +68,42 @@ def test_a_trace_in_the_run_folder(simulate: Callable[..., None], tmp_path: Path
         simulate(*SMALL, "--out", "runs/b", "--trace", "runs/b/my.jsonl")
 
 
+def _try(trace: Path, *, force: bool = True) -> None:
+    with trace_place(str(trace), None, force=force):
+        pass
+
+
 def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
     there = tmp_path / "t.jsonl"
     there.write_text('{"at_us":1}\n')
     hint = r"t\.jsonl: expected a new file for the trace \(--force replaces an older one\), got one that exists"
     with pytest.raises(InputError, match=hint):
-        place_trace(str(there), None, force=False)
-    assert place_trace(str(there), None, force=True) == str(there)
-    assert not there.exists()
+        _try(there, force=False)
+    _try(there)
+    assert [*tmp_path.iterdir()] == []
     there.write_text("my only copy")
     with pytest.raises(InputError, match="a trace to replace, got something else, which is kept"):
-        place_trace(str(there), None, force=True)
+        _try(there)
     assert there.read_text() == "my only copy"
     for wrong in (tmp_path, tmp_path / "none" / "t.jsonl"):
         with pytest.raises(UsageError, match="expected a file"):
-            place_trace(str(wrong), None, force=True)
+            _try(wrong)
     with pytest.raises(UsageError, match="something else of that name"):
         TraceFile("/dev/null", force=True)
+
+
+@pytest.mark.parametrize("link", ["direct", "zmq"])
+def test_a_run_that_is_refused_keeps_the_older_trace(simulate: Callable[..., None], tmp_path: Path, link: str) -> None:
+    simulate(*SMALL, "--policy", "fcfs", "--db", "a.db")
+    trace = tmp_path / "t.jsonl"
+    trace.write_text('{"at_us":1}\n')
+    with pytest.raises(InputError, match="a database of the same policy"):
+        simulate(*SMALL, "--policy", "easy", "--db", "a.db", "--trace", "t.jsonl", "--force", "--link", link)
+    assert trace.read_text() == '{"at_us":1}\n'
+    simulate(*SMALL, "--policy", "easy", "--trace", "t.jsonl", "--force", "--link", link)
+    assert {path.name for path in tmp_path.iterdir()} >= {"a.db", "t.jsonl"}
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".replaced")]
+    assert sum(record["kind"] == "start" for record in read_trace("t.jsonl")) >= 15
 
 
 def test_what_an_interrupted_run_has_left_is_replaced(simulate: Callable[..., None], tmp_path: Path) -> None:

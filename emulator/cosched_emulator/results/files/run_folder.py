@@ -350,19 +350,37 @@ TRACE_BEGINS: Final = b'{"at_us":'
 
 @contextmanager
 def trace_place(trace: str, out: str | None, *, force: bool) -> Iterator[str]:
-    """Yield the path of `place_trace`, which no other run of the same folder ``out`` replaces meanwhile.
+    """Yield the path to write a new trace to during the run; with ``force`` it replaces an older one.
 
-    If the block raises, an empty trace is removed.
+    That is ``trace`` itself, or a file beside the run folder ``out`` if the trace belongs into it: `store` moves it there, and what an
+    interrupted run has left there is removed. No other run of that folder replaces it meanwhile. If the block raises before a record is
+    written, the older trace is kept. Raises InputError or UsageError if no trace can be written, or one exists without ``force``.
     """
-    with _only_run_of(out) if out is not None and in_run_folder(trace, out) else nullcontext():
-        place = place_trace(trace, out, force=force)
+    inside = out is not None and in_run_folder(trace, out)
+    with _only_run_of(out) if out is not None and inside else nullcontext():
+        path = _trace_path(trace, out, force=force)
+        older = None
+        if not inside and os.path.isfile(path) and not path.is_symlink():
+            older = path.with_name(f".{path.name}.{os.getpid()}.replaced")
+            with os_errors(trace, "a file that can be written"):
+                os.rename(path, older)
         try:
-            yield place
+            # Tried now, before a run of hours; the writer, perhaps another process, then finds no file there.
+            with TraceFile(path, force=inside):
+                pass
+            path.unlink()
+            yield str(path)
         except BaseException:
             with suppress(OSError):
-                if not os.path.getsize(place):
-                    os.unlink(place)
+                if os.path.isfile(path) and not os.path.getsize(path):
+                    path.unlink()
+                if older is not None and not path.exists():
+                    os.rename(older, path)
+                elif older is not None:
+                    older.unlink()
             raise
+        if older is not None:
+            older.unlink(missing_ok=True)
 
 
 # This process has the lock, and not the one that writes the trace: a plugin may outlive a killed run by a minute.
@@ -380,13 +398,7 @@ def _only_run_of(out: str) -> Iterator[None]:
         os.close(held)
 
 
-def place_trace(trace: str, out: str | None, *, force: bool) -> str:
-    """Remove an older trace, and return the path to write the new one to during the run.
-
-    That is ``trace`` itself, or a file beside the run folder ``out`` if the trace belongs into it: `store` moves it there, and what an
-    interrupted run has left there is removed. Raises InputError or UsageError if no trace can be written, or if one exists and
-    ``force`` is false.
-    """
+def _trace_path(trace: str, out: str | None, *, force: bool) -> Path:
     path = Path(trace)
     if out is not None and in_run_folder(trace, out):
         path, force = _beside(out), True
@@ -397,11 +409,7 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
         raise InputError(trace, "a new file for the trace (--force replaces an older one)", "one that exists")
     if force and os.path.isfile(path) and not _is_trace(path):
         raise InputError(str(path), "a trace to replace", "something else, which is kept")
-    # Tried now, before a run of hours; the writer, perhaps another process, then finds no file there.
-    with TraceFile(path, force=force):
-        pass
-    path.unlink()
-    return str(path)
+    return path
 
 
 def in_run_folder(trace: str, out: str) -> bool:
