@@ -7,7 +7,7 @@ nothing outside. Nothing of this is kept: a restart finds the same jobs again by
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.errors import raised_by_a_signal
@@ -27,8 +27,10 @@ class PolicyFailed(PluginError):
 class Quarantine:
     """Makes schedulers that set jobs aside. It knows these jobs for as long as the process lives."""
 
-    def __init__(self, make: SchedulerFactory, log: Log) -> None:
+    def __init__(self, make: SchedulerFactory, log: Log, label: Callable[[int], str] = str) -> None:
+        """``label`` returns the name by which people know a job."""
         self._make = make
+        self._label = label
         self._log = log
         self.jobs: dict[int, str] = {}  # what is set aside, and why
 
@@ -46,7 +48,7 @@ class Quarantine:
     def add(self, job_id: int, why: str) -> None:
         """Set a job aside."""
         self.jobs[job_id] = why
-        text = f"job {job_id} is set aside, as the policy fails on it: {why}"
+        text = f"job {self._label(job_id)} is set aside, as the policy fails on it: {why}"
         self._log("set-aside", text, level=WARNING, job=job_id, why=why)
 
 

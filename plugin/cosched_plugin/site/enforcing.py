@@ -40,10 +40,10 @@ class BaseActuator(ABC):
         outcome = self._unless_silent(lambda: self._carry_out(action))
         starts = starts_of(action)
         if isinstance(outcome, Unsettled):
-            self._log("unsettled", f"unknown outcome of {action}: {outcome}", level=WARNING)
+            self._log("unsettled", f"unknown outcome of {self._words(action)}: {outcome}", level=WARNING)
         elif outcome is not None:
             name = self._manager.source.name
-            self._log("refused", f"{name} refuses {_words(action)}: {outcome}", level=WARNING)
+            self._log("refused", f"{name} refuses {self._words(action)}: {outcome}", level=WARNING)
             self.refused += len(starts)
             self._manager.back_off([start.job_id for start in starts], self._clock.now_us())
         else:
@@ -58,7 +58,7 @@ class BaseActuator(ABC):
         self._manager.back_off([job_id], self._clock.now_us())
         problem = self._unless_silent(lambda: self._withdraw(job_id))
         reason = self._manager.pending_reason(job_id)
-        words = f"job {job_id} has not started in time" + (f" ({reason})" if reason else "")
+        words = f"job {self._manager.label(job_id)} has not started in time" + (f" ({reason})" if reason else "")
         self._log("withdrawn", words + (f", and cannot be taken back: {problem}" if problem else ""), level=WARNING)
         return True
 
@@ -72,6 +72,13 @@ class BaseActuator(ABC):
             # The next call would block as long. It has not been made, so it is refused and not unsettled.
             self.silence = f"{self._manager.source.name} does not answer: {outcome}"
         return outcome
+
+    def _words(self, action: Action) -> str:
+        starts = starts_of(action)
+        if starts:
+            return f"the start of job {', '.join(self._manager.label(start.job_id) for start in starts)}"
+        job_id = getattr(action, "job_id", None)
+        return type(action).__name__ + ("" if job_id is None else f" of job {self._manager.label(job_id)}")
 
     @abstractmethod
     def follow_up(self) -> None:
@@ -171,10 +178,3 @@ class Enforcer(PollLoop):
     def _write(self, **messages: Message) -> None:
         if self._record is not None:
             self._record({name: encode(message)[1].hex() for name, message in messages.items()})
-
-
-def _words(action: Action) -> str:
-    starts = starts_of(action)
-    if starts:
-        return f"the start of job {', '.join(str(start.job_id) for start in starts)}"
-    return f"{type(action).__name__} of job {getattr(action, 'job_id', '')}"

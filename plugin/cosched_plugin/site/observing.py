@@ -120,7 +120,7 @@ class Observer(PollLoop):
         """Write what is said of a job where its owner finds it."""
         outcome = None if self._annotate is None else self._annotate(job_id, text)
         if outcome is not None:
-            self.log("not-written", f"the remark on job {job_id}: {outcome}", level=WARNING)
+            self.log("not-written", f"the remark on job {self.manager.label(job_id)}: {outcome}", level=WARNING)
 
 
 # ---------------------------------------------------------------- what really happened

@@ -192,7 +192,7 @@ class SlurmActuator(BaseActuator):
             if outcome is not None:
                 for other in begun:
                     self._undo(other)
-                return f"job {start.job_id} of a group: {outcome}"
+                return f"job {self._cluster.label(start.job_id)} of a group: {outcome}"
             begun.append(start)
         return None
 
@@ -202,7 +202,9 @@ class SlurmActuator(BaseActuator):
         if problem is not None and not isinstance(problem, Warned):
             problem = self._command("requeuehold", start.job_id)
         if problem is not None:
-            self._log("not-undone", f"job {start.job_id} cannot be taken back: {problem}", level=WARNING)
+            self._log(
+                "not-undone", f"job {self._cluster.label(start.job_id)} cannot be taken back: {problem}", level=WARNING
+            )
 
     def _has_begun(self, job_id: int) -> bool:
         """Ask again: the last poll may be older than the start, and a hold of a job that runs would make an operator's of it."""
@@ -252,11 +254,16 @@ class SlurmActuator(BaseActuator):
             del self._resumes[job_id]
             problem = self._command("resume", job_id)
             if problem is not None:  # the driver asks again if it is not seen
-                self._log("not-resumed", f"job {job_id} cannot be resumed: {problem}", level=WARNING)
+                self._log(
+                    "not-resumed", f"job {self._cluster.label(job_id)} cannot be resumed: {problem}", level=WARNING
+                )
         # Slurm starts a requeued job by itself, on the nodes that it had: a dead one among them.
         for job_id in self._cluster.to_hold:
             problem = self._unless_silent(partial(self._take_back, job_id))
-            self._log("requeued", f"job {job_id} was requeued, and is held" + (f"; {problem}" if problem else ""))
+            self._log(
+                "requeued",
+                f"job {self._cluster.label(job_id)} was requeued, and is held" + (f"; {problem}" if problem else ""),
+            )
 
     def due_us(self) -> int | None:
         """Return when a resumption is due."""

@@ -175,7 +175,9 @@ def enforce(
         open_things.callback(tools.close)
         make: SchedulerFactory = partial(asked.choice.scheduler, trace=trace, models=asked.models)
         actuator = SlurmActuator(cluster, tools, clock, log)
-        enforcer = Enforcer(cluster, actuator, store, Quarantine(make, log) if set_aside else make, clock, log, record)
+        enforcer = Enforcer(
+            cluster, actuator, store, Quarantine(make, log, cluster.label) if set_aside else make, clock, log, record
+        )
         asked.say("enforcing", "decides for", cluster, f", {cluster.share} jobs a core")
         return asked.run(enforcer)
 

@@ -9,10 +9,11 @@ other jobs are Slurm's, and their nodes are out of service for the scheduler whi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice
-from typing import Final, NamedTuple
+from math import inf
+from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, NodeSet
 from cosched_plugin.api import COUNTABLE, ELIGIBLE_NODES
@@ -89,6 +90,7 @@ class Cluster(Manager):
         self._found: dict[int, tuple[SlurmJob, object, list[Place] | str]] = {}  # places of jobs, by Slurm's number
         self._limits = Limits()
         self._placed: dict[int, Placed] = {}
+        self._own: dict[int, tuple[str, ...]] = {}  # the lists of nodes of jobs that were taken back: their users'
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
         self.left, self.limited = {}, {}
         self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
@@ -152,7 +154,7 @@ class Cluster(Manager):
         """Return what a job's user had asked for before it was placed."""
         job = self.records[job_id]
         partition = self.site.home_of(job.partition)
-        return self._placed.get(job_id) or Placed(partition, () if job.restarts else job.required, ())
+        return self._placed.get(job_id) or Placed(partition, self._own_list(job_id, job), ())
 
     def back_off(self, job_ids: Iterable[int], now_us: int) -> None:
         """Let jobs wait whose start has failed: for a limit of Slurm until it may be met, else a while."""
@@ -241,13 +243,12 @@ class Cluster(Manager):
                 moved.append((number, job, known))
         taken = self._add_moved(moved, polled, room)
         self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
-        self.failures = {number: count for number, count in self.failures.items() if _fails(self.records.get(number))}
-        self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
-        self.comments = {number: text for number, text in self.comments.items() if number in self._dependencies.jobs}
-        self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
-        self._placed = {number: placed for number, placed in self._placed.items() if number in self.records}
-        self._settled = {number: kept for number, kept in self._settled.items() if number in self.records}
-        self._found = {number: found for number, found in self._found.items() if number in self._dependencies.jobs}
+        # Until a job has run its failed starts count.
+        _keep_those(self.failures, [number for number, job in self.records.items() if job.state in WAITING])
+        for by_number in (self.rejected, self.suspended_us, self._placed, self._own, self._settled):
+            _keep_those(by_number, self.records)
+        for by_slurms in (self.comments, self._found):
+            _keep_those(by_slurms, self._dependencies.jobs)
         self.down = self._out_of_service(self.polls.nodes, now_us // SECOND_US)
         if self.polls.database is not None and self.polls.database.known is not None:
             self._keep_limits(Room(self.polls.database.known), polled, books)
@@ -272,10 +273,7 @@ class Cluster(Manager):
     def _waiting(self, number: int, job: SlurmJob, known: PolledJob | None, now_us: int) -> PolledJob | None:
         """Return a pending job as the scheduler is to see it; None: it is not ours."""
         requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
-        if number not in self._placed and known is not None and job.required and self._are_its(job.required, known):
-            # A process before this one has placed it, maybe in vain: the list is not its user's.
-            self._placed[number] = Placed(self.site.home_of(job.partition), (), job.required)
-        pinned, job = job.required, self._as_asked(number, job)
+        pinned, job = job.required, self._as_asked(number, job, known)
         places = self._places_of(job, now_us)
         why = self.rejected.get(number) or self._not_ours(job, known, places)
         if known is None and why is None and not job.held and self._waits_for_us and not (job.restarts and pinned):
@@ -291,13 +289,16 @@ class Cluster(Manager):
         spec = known.spec if known is not None and (why is not None or known.state != PENDING) else None
         if spec is None:
             spec = self._spec(number, job, known, places if isinstance(places, list) else [])
-        begins_us = max(0 if job.restarts else job.eligible_s, self._places.opens_s(job)) * SECOND_US
+        task = (number & 0xFFFFFFFF) - 1 if number >> 32 else None
+        fulfilled_s = self._dependencies.opens_s(job, task)
+        moments = 0 if job.restarts else job.eligible_s, self._places.opens_s(job), fulfilled_s
+        begins_us = round(max(each for each in moments if each < inf)) * SECOND_US
         set_aside = self._limits.words(number)
         held = (
             why is not None
             or set_aside != ""
             or job.held != self._waits_for_us
-            or self._dependencies.wait(job)
+            or fulfilled_s == inf
             or max(begins_us, self.not_before_us.get(number, 0)) > now_us
         )
         if begins_us > now_us:
@@ -437,15 +438,27 @@ class Cluster(Manager):
         """Return whether these are the nodes that a job is known to have."""
         return sorted(names) == sorted(self.names[node] for node, _ in each_node(known.runs))
 
-    def _as_asked(self, number: int, job: SlurmJob) -> SlurmJob:
+    def _as_asked(self, number: int, job: SlurmJob, known: PolledJob | None = None) -> SlurmJob:
         """Return a pending job as its user asked for it, whatever a placement has changed."""
-        placed = self._placed.get(number)
-        if placed is not None and job.held and (job.required != placed.pinned or placed.pinned == placed.required):
+        placed, own, shown = self._placed.get(number), self._own.get(number), job.required
+        if placed is None and known is not None and shown not in ((), own) and self._are_its(shown, known):
+            # A process before this one has placed it, maybe in vain: the list is its user's if it could have no other nodes.
+            if own is None and known.spec.eligible == ranges_in(self._places.bits(shown)):
+                own = shown
+            placed = self._placed[number] = Placed(self.site.home_of(job.partition), own or (), shown)
+        elif placed is not None and job.held and (shown != placed.pinned or placed.pinned == placed.required):
             del self._placed[number]  # it has been taken back: what Slurm shows is what its user asks for now
-            placed = None
+            placed, self._own[number] = None, shown
+        elif placed is None and own is not None and job.held:
+            self._own[number] = shown
         if placed is not None:
             return job._replace(partition=placed.partition, required=placed.required)
-        return job._replace(required=()) if job.restarts and job.required else job
+        asked = self._own_list(number, job)
+        return job if asked == shown else job._replace(required=asked)
+
+    def _own_list(self, number: int, job: SlurmJob) -> tuple[str, ...]:
+        """Return the list of nodes of a job that is not placed: when it is requeued it still has the one of its last placement."""
+        return () if job.restarts and job.required != self._own.get(number) else job.required
 
     def _places_of(self, job: SlurmJob, now_us: int) -> list[Place] | str:
         """Return the places that a pending job may have; in words why there are none."""
@@ -556,9 +569,9 @@ def _line(why: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in why[:300])
 
 
-def _fails(job: SlurmJob | None) -> bool:
-    """Return whether failed starts of a job still count: until it has run."""
-    return job is not None and job.state in WAITING
+def _keep_those(kept: dict[int, Any], present: Collection[int]) -> None:
+    for number in set(kept).difference(present):
+        del kept[number]
 
 
 def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:

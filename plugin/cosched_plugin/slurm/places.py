@@ -103,7 +103,7 @@ class Places:
             places = self._of_partition(job, name, now_s)
             if isinstance(places, str):
                 kept = self._kept_from(job, now_s) & self._in(name)
-                until = f"; {','.join(self.nodes[number].name for number in bits_of(NodeSet(kept)))} is reserved while it would run"
+                until = f"; reserved while it would run: {','.join(self.nodes[number].name for number in bits_of(NodeSet(kept)))}"
                 why = why or places + (until if kept else "")
             else:
                 found += places

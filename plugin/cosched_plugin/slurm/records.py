@@ -9,6 +9,7 @@ What comes out of here is within bounds: whatever the driver computes from it fi
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
@@ -389,6 +390,9 @@ class Dependencies:
 
     def __init__(self, jobs: Sequence[SlurmJob]) -> None:
         self.jobs: dict[int, list[SlurmJob]] = {}  # a job, or the tasks of an array, by its number in Slurm
+        self._tasks: dict[tuple[int, int | None], SlurmJob] = {
+            (job.array_id, job.task): job for job in jobs if job.task is not None
+        }
         self._same: dict[tuple[str, str], int] = {}  # by user and name the first job that waits, 0: one is on nodes
         for job in jobs:
             for number in {job.job_id, job.array_id or job.job_id}:
@@ -397,30 +401,46 @@ class Dependencies:
                 key, first = (job.user, job.name), job.job_id if job.state in WAITING else 0
                 self._same[key] = min(first, self._same.get(key, first))
 
-    def wait(self, job: SlurmJob) -> bool:
-        """Return whether a job waits for others: for one of those that `?` separates, or for all of them."""
-        if job.dependency == "singleton" or "singleton(" in job.dependency:
-            return self._same[job.user, job.name] < job.job_id
-        waits = [self._waits(word) for word in re.split(r"[,?]", job.dependency) if word]
-        return bool(waits) and (all(waits) if "?" in job.dependency else any(waits))
+    def opens_s(self, job: SlurmJob, task: int | None) -> float:
+        """Return from when on a job, or this task of it, waits for no other; infinity where that is not known.
 
-    def _waits(self, word: str) -> bool:
-        """Return whether one dependency, such as ``afterok:12_3(unfulfilled)``, is not fulfilled yet, or never will be."""
-        found = re.match(r"(after\w*):(\d{1,10})(?:_(\d{1,10}|\*))?(?!\d)", word)
+        It waits for one of those that `?` separates, or for all of them.
+        """
+        moments = [self._opens_s(word, job, task) for word in re.split(r"[,?]", job.dependency) if word]
+        return (min if "?" in job.dependency else max)(moments, default=0)
+
+    def _opens_s(self, word: str, job: SlurmJob, task: int | None) -> float:
+        """Return from when on one dependency, such as ``afterok:12_3(unfulfilled)`` or ``after:7+10``, is fulfilled."""
+        if word.endswith("(failed)"):  # Slurm has found out that it never will be
+            return inf
+        if word.partition("(")[0] == "singleton":
+            return inf if self._same[job.user, job.name] < job.job_id else 0
+        found = re.match(r"(after\w*):(\d{1,10})(?:_(\d{1,10}|\*))?(?:\+(\d{1,10}))?(?!\d)", word)
         if found is None:
-            return False
-        kind, task = found[1], found[3]
-        others = [
-            job
-            for job in self.jobs.get(int(found[2]), ())
-            if task in (None, "*") or job.task == int(task) or job.waiting_tasks
-        ]
+            return 0
+        kind, number, those = found[1], int(found[2]), found[3]
+        if kind == "aftercorr" and (number, task) in self._tasks:
+            others = [self._tasks[number, task]]  # each task waits for the one of the same number
+        else:
+            own = task if kind == "aftercorr" and those else None  # else it is no array that it waits for
+            which = own if those in (None, "*") else int(those)
+            others = [each for each in self.jobs.get(number, ()) if _may_have(each, which)]
         if kind == "after":
-            return any(job.state in WAITING for job in others)
-        if any(job.state not in ENDED for job in others):
-            return True
-        good = all(job.state == "COMPLETED" for job in others)
-        return bool(others) and ((kind == "afterok" and not good) or (kind == "afternotok" and good))
+            delay_s = 60 * int(found[4] or 0)
+            return max(
+                [inf if each.state in WAITING else delay_s and each.start_s + delay_s for each in others], default=0
+            )
+        if any(each.state not in ENDED for each in others):
+            return inf
+        good = all(each.state == "COMPLETED" for each in others)
+        never = good if kind == "afternotok" else kind in ("afterok", "aftercorr") and not good
+        return inf if others and never else 0
+
+
+def _may_have(job: SlurmJob, task: int | None) -> bool:
+    """Return whether a record is of a task of its array, as far as it tells; None: of any."""
+    shown = job.waiting_tasks
+    return task in (None, job.task) or shown.endswith("...") or any(task in tasks for tasks in tasks_in(shown)[0])
 
 
 def node_of(record: Record) -> SlurmNode:

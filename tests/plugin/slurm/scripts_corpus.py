@@ -94,7 +94,7 @@ def judged(one: Bed, driver: Enforcing, scripts: Sequence[Script]) -> Iterator[S
         int(job): why
         for job, why in re.findall(r"job (\d+) (?:is left to Slurm|waits for a larger machine): (.*)", log)
     }
-    withdrawn = Counter(int(job) >> 32 or int(job) for job in re.findall(r"job (\d+) has not started in time", log))
+    withdrawn = Counter(int(job) for job in re.findall(r"job (\d+)(?:_\d+)? has not started in time", log))
     for script in scripts:
         if not script.job:
             yield script

@@ -10,6 +10,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from functools import cache
+from math import inf
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,7 +25,7 @@ from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec,
 from cosched_plugin.site.books import Books
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.places import feature_sets, ranges_in
-from cosched_plugin.slurm.records import Reservation, partition_of
+from cosched_plugin.slurm.records import Dependencies, Reservation, partition_of
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
@@ -114,8 +115,8 @@ LEFT = {
     "c --overcommit -n40 -N1 -t 10": "it asks for --overcommit",
     "c --reboot -n1 -t 10": "it asks for --reboot",
     'c -C "[cascadelake*1&icelake*1]" -N2 -n4 -t 10': "--constraint=[cascadelake*1&icelake*1] is not supported",
-    "g --gres=gpu:v100:1 -t 10": "no node that is open to it in partition gpu offers 1 of gpu:v100; g1 is reserved while it would run",
-    "g --gpus=8 -N2 -n8 -t 10": "it takes 2 nodes, and partition gpu has 1 for it; g1 is reserved while it would run",
+    "g --gres=gpu:v100:1 -t 10": "no node that is open to it in partition gpu offers 1 of gpu:v100; reserved while it would run: g1",
+    "g --gpus=8 -N2 -n8 -t 10": "it takes 2 nodes, and partition gpu has 1 for it; reserved while it would run: g1",
 }
 
 
@@ -192,6 +193,62 @@ def test_what_a_placement_changes_is_given_back_unless_its_user_has_changed_it_s
         polls.jobs = [job._replace(**changed)]
         cluster.snapshot((job.submit_s + 9) * 1_000_000, books)
         assert cluster.asked(job.job_id)[:2] == (asked, ())
+
+
+def test_a_users_own_list_of_nodes_outlives_failed_starts_a_requeue_and_a_restart_of_cosched() -> None:
+    polls = polls_of("24.11", "c -w c0,c1 -n8 -t 10")
+    cluster, told, _ = seen(polls)
+    (job,), both = polls.jobs, ("c0", "c1")
+    spec = told[job.job_id]
+    runs = tuple(Run(cluster.names.index(name), 1, ThreadMask(15), 4) for name in both)
+    running = RunningJob(spec, spec.submit_us, runs, spec.estimate_us, spec.limit_us)
+    books = Books(cluster.machine._replace(running=(running,), now_us=spec.submit_us))
+    now_us = spec.submit_us + 9_000_000
+    for other in (False, True):
+        if other:  # a process that finds it placed
+            cluster = seen(polls)[0]
+        else:
+            cluster.pins(StartJob(spec.id, runs, spec.estimate_us))
+        for more in ({"held": "user"}, {"held": "user"}, {"restarts": 1, "held": ""}, {"restarts": 1}):
+            polls.jobs = [job._replace(**more)]
+            jobs = cluster.snapshot(now_us, books).jobs
+            assert cluster.asked(job.job_id).required == both, more
+            assert nodes_of(cluster, jobs[job.job_id].spec) == "c0 c1", more
+    changed = job._replace(restarts=1, required=("c2", "c3"))
+    polls.jobs = [changed]
+    assert nodes_of(cluster, cluster.snapshot(now_us, Books(cluster.machine)).jobs[job.job_id].spec) == "c2 c3"
+
+
+@pytest.mark.parametrize(
+    ("dependency", "task", "opens_s"),
+    [
+        ("afterok:1_*(unfulfilled)", None, inf),
+        ("afternotok:1_1(unfulfilled)", None, 0),
+        ("afterok:1_0(unfulfilled),afterok:1_1(unfulfilled)", None, inf),
+        ("afterok:1_0(unfulfilled)?afterok:1_1(unfulfilled)", None, 0),
+        ("aftercorr:1_*(unfulfilled)", 0, 0),
+        ("aftercorr:1_*(unfulfilled)", 1, inf),  # it has failed
+        ("aftercorr:1_*(unfulfilled)", 2, inf),  # it runs
+        ("aftercorr:1_*(unfulfilled)", 5, inf),  # it waits
+        ("aftercorr:1_*(unfulfilled)", 9, 0),  # Slurm has forgotten it, or there is none: it decides
+        ("aftercorr:8(unfulfilled)", 3, inf),
+        ("after:1_*(unfulfilled)", None, inf),
+        ("after:1_2(unfulfilled)", None, 0),
+        ("after:1_2+2(unfulfilled)", None, 620),
+        ("after:8+2(unfulfilled),afterany:1_0(unfulfilled)", None, 720),
+        ("after:7(failed)", None, inf),
+        ("singleton(unfulfilled),afterok:1_2(unfulfilled)", None, inf),
+        ("singleton(unfulfilled),afterany:1_1(unfulfilled)", None, 0),
+    ],
+)
+def test_a_job_waits_for_what_it_depends_on_and_no_longer(dependency: str, task: int | None, opens_s: float) -> None:
+    plain = polls_of("24.11", "c -p bigmem,short -n4 -t 60").jobs[0]._replace(name="", held="")
+    states = {0: "COMPLETED", 1: "FAILED", 2: "RUNNING"}
+    jobs = [plain._replace(job_id=2 + n, array_id=1, task=n, state=state, start_s=500) for n, state in states.items()]
+    jobs.append(plain._replace(job_id=1, array_id=1, waiting_tasks="3-5", state="PENDING"))
+    jobs.append(plain._replace(job_id=8, state="RUNNING", start_s=600))
+    mine = plain._replace(job_id=99, name="other", dependency=dependency, state="PENDING")
+    assert Dependencies([*jobs, mine]).opens_s(mine, task) == opens_s
 
 
 def test_singletons_begin_one_after_the_other_in_the_order_of_their_numbers() -> None:
