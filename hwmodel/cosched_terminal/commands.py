@@ -255,7 +255,7 @@ def table_options(prints: str) -> list[Option]:
         Option(
             ["--wide"],
             is_flag=True,
-            help="Show all columns, whatever their width; in a pipe that is so.",
+            help="Show all columns, whatever their width; the default in a pipe.",
             title=_TABLES,
         ),
     ]

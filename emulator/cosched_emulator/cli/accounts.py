@@ -22,7 +22,7 @@ def check(
     file: str = argument(kind=click.Path()),
     as_json: bool = option("--json", "Machine-readable output."),
 ) -> None:
-    """Check that FILE is complete, with all that was confirmed; exit code 0 if it is, else 1.
+    """Check that FILE has all that the manager has confirmed; exit code 0 if it has, else 1.
 
     No manager may have FILE open. Nothing is changed. `serve` also compares the tables with the journal.
 

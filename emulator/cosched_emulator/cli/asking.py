@@ -105,7 +105,7 @@ def connect(caller: Caller) -> ManagerConnection:
 
     manager = caller.manager or usual_endpoint(USERS_SOCKET)
     if not manager:
-        expected = "the endpoint of a manager for users, here or as COSCHED_MANAGER in the environment"
+        expected = "a manager's endpoint for users, also as COSCHED_MANAGER in the environment"
         raise ConfigurationError("--manager", expected, "none")
     given = caller.timeout_s is not None
     timeout_s = caller.timeout_s if caller.timeout_s is not None else DEFAULT_TIMEOUT_S

@@ -23,7 +23,7 @@ def explain(
     quantum: int | None = option("--quantum N", "Explain this quantum of gang scheduling, too.", click.IntRange(min=1)),
     as_json: bool = option("--json", "Print the facts as JSON; times in microseconds."),
 ) -> None:
-    """Explain why JOB, a number in the run, started when and where it did.
+    """Explain why JOB of a run started when and where it did.
 
     \b
     Example:

@@ -17,10 +17,10 @@ COMMANDS: Final = {
     "Simulate": {
         "simulate": ("simulate", "Run a workload under a policy in virtual time, and print the results."),
         "batsim": ("batsim", "Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time."),
-        "study": ("study", "Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds."),
+        "study": ("study", "Run a set of simulations: policies x workloads x loads x seeds, with intervals over seeds."),
         "whatif": ("whatif",
             "Say what other policies, and sharing nodes, would change in a log: for whom, and how credible that is."),
-        "explain": ("explain", "Explain why JOB, a number in the run, started when and where it did."),
+        "explain": ("explain", "Explain why JOB of a run started when and where it did."),
     },
     "Workloads and nodes": {
         "workload": ("workload", "Describe, generate and import workloads."),
@@ -28,7 +28,7 @@ COMMANDS: Final = {
     },
     "Shell": {
         "completion": ("presets",
-            "Print what SHELL reads at its start, so that it completes commands, options and values of all three programs."),
+            "Print the script by which SHELL completes commands, options and values of all three programs."),
     },
     "Results": {
         "compare": ("results", "Compare the figures of several runs, one column per RUN_DIR."),

@@ -34,7 +34,7 @@ def presets(as_json: bool = option("--json", "Machine-readable output.")) -> Non
 
 @command()
 def completion(shell: str = argument(kind=("bash", "zsh", "fish"))) -> None:
-    """Print what SHELL reads at its start, so that it completes commands, options and values of all three programs.
+    """Print the script by which SHELL completes commands, options and values of all three programs.
 
     \b
     Example, for fish:

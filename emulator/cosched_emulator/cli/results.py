@@ -229,9 +229,9 @@ def losers(
 ) -> None:
     """List the jobs that respond later than in a baseline, by how much, and why.
 
-    H1 is the share of jobs with a response above 1.05 x that in the first baseline + 60 s. Any change reshuffles a
-    schedule, so a large H1 may be chance. With several baselines, Hshk is the share that is later than in every one of
-    them, and the floor is what chance alone gives: a baseline compared with the others.
+    H1 is the share of jobs with a response above 1.05 x that in the first baseline + 60 s. Any change of a schedule makes
+    some jobs later, so a large H1 may be chance. With several baselines, Hshk is the share that is later than in every one
+    of them, and the floor is what chance alone gives: a baseline compared with the others.
 
     \b
     Examples:

@@ -33,7 +33,7 @@ def simulate(
     ),
     link: str = option(
         "--link",
-        "Scheduler in this process, behind the codec, or in a process of its own.",
+        "Scheduler in this process, the same with encoded messages, or in another process.",
         offered.LINKS,
         offered.LINKS[0],
     ),

@@ -33,7 +33,7 @@ LEVEL: Final = option(
 
 @click.group(cls=Group)
 def study() -> None:
-    """Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.
+    """Run a set of simulations: policies x workloads x loads x seeds, with intervals over seeds.
 
     \b
     Example:
@@ -190,7 +190,7 @@ def plot(
     axis: str | None = option("--x", "Axis along which to draw.  [default: the first with several values]", DRAWN),
     change: bool | None = option(
         "--change/--levels",
-        "Draw the change against the baseline, in percent, or the figure.  [default: change where seeds pair the two]",
+        "Draw the change against the baseline, in percent, or the figure.  [default: change, if both have the same seeds]",
     ),
     title: str = option("--title", "Title of the picture.", default=""),
     level: float = LEVEL,

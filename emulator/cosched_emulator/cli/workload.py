@@ -159,7 +159,7 @@ def lublin(
 ) -> None:
     """Generate a workload with the Lublin-Feitelson model and write it as SWF.
 
-    Estimates are the run times, and a minute at least, as logs are read.
+    Estimates are the run times, but at least a minute, as in logs that are read.
     """
     from cosched_emulator.workload.atomic_file import new_text_file
     from cosched_emulator.workload.side_files.annotations import annotation_lines

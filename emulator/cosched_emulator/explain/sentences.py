@@ -310,6 +310,7 @@ def _placement(start: Facts) -> Iterator[str]:
         pass  # told with what it costs the others
     elif start["slowdown"] == 1.0 and factor == 1.0:
         yield "Neither job is expected to slow the other down."
+        start = {**start, "resource": None}
     elif start["slowdown"] is not None:
         yield (
             f"While both run, each is expected to take {start['slowdown']:.3f} times as long as alone: "

@@ -79,7 +79,8 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
     if not given and users:
         return
     if len(given) != 1 and not (len(given) == 2 and given[0] in _NAMED and given[1] == "applications"):
-        raise ConfigurationError("workload", "one of swf, lublin, nas and applications", " and ".join(given) or "none")
+        expected = "one source of jobs: swf, lublin, nas or applications"
+        raise ConfigurationError("workload", expected, " and ".join(given) or "none")
 
 
 def _toml(value: object) -> str:

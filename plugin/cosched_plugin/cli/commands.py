@@ -66,7 +66,7 @@ def serve(
         click.FloatRange(min=0.1),
         30.0,
     ),
-    standby: bool = option("--standby", "Wait while another scheduler is served; take over when it falls silent."),
+    standby: bool = option("--standby", "Stand by while another scheduler decides; take over when it does not answer."),
     own_secret: str | None = option("--key FILE", "Own secret key. [env: COSCHED_KEY]", envvar="COSCHED_KEY"),
     manager_public: str | None = option(
         "--manager-key FILE", "The manager's public key. [env: COSCHED_MANAGER_KEY]", envvar="COSCHED_MANAGER_KEY"

@@ -76,7 +76,7 @@ def slurm(
     mode: str = option(
         "--mode",
         "guests: Slurm decides, and pending jobs may also start beside running ones; "
-        "advise: write what would be done into AdminComment; observe: touch nothing.",
+        "advise: write what would be done into AdminComment; observe: change nothing.",
         ("enforce", "guests", "advise", "observe"),
         "enforce",
     ),

@@ -34,7 +34,7 @@ EMULATOR = [
     (("simulate", "type.toml"), "type.toml: cluster.nodes: expected a whole number"),
     (("simulate", "script.toml"), "script[0].node: expected a node from 0 to 127"),
     (("serve", "policy.toml", "--bind", "ipc://socket"), "the scheduler that connects brings its own"),
-    (("simulate",), "expected one of swf, lublin, nas and applications, got none"),
+    (("simulate",), "expected one source of jobs: swf, lublin, nas or applications, got none"),
     (("simulate", "--swf", "missing.swf"), "missing.swf"),
     (("simulate", "--swf", "short.swf"), "short.swf:2: expected 18 fields, got 5"),
     (("simulate", "--swf", "word.swf"), "word.swf:1"),
@@ -43,7 +43,7 @@ EMULATOR = [
     (("simulate", "--swf", "cut.swf.gz"), "cut.swf.gz"),
     (
         ("simulate", "--swf", "whole.swf", "--lublin", "5"),
-        "expected one of swf, lublin, nas and applications, got swf and lublin",
+        "expected one source of jobs: swf, lublin, nas or applications, got swf and lublin",
     ),
     (("workload", "describe", "missing.swf"), "missing.swf"),
     ((*RUN, "--policy", "ruaa"), "no policy 'ruaa'; did you mean 'rua'?"),

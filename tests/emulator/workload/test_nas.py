@@ -57,7 +57,7 @@ def test_what_is_left_out_of_a_name_is_drawn() -> None:
         ({"memory_mb": 9}, "workload.memory_mb: remove it: it has no effect without jobs of workload.swf or"),
         ({"aarr": 9.0}, "workload.aarr: remove it: it has no effect without jobs of workload.lublin"),
         ({"load": 0.5, "gap_s": 9.0}, "workload.gap_s: remove it: it has no effect with workload.load"),
-        ({"lublin": 3}, "workload: expected one of swf, lublin, nas and applications, got lublin and nas"),
+        ({"lublin": 3}, "workload: expected one source of jobs: swf, lublin, nas or applications, got lublin and nas"),
     ],
 )
 def test_wrong_settings_are_refused(keys: dict[str, Any], text: str) -> None:
