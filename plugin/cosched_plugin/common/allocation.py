@@ -376,13 +376,15 @@ class ThreadPool:
         plain = job[_CONSTRAINTS] in _PLAIN  # as `is_plain`
         processes = 0
         named = 0
+        if type(runs) is not tuple and type(runs) is not list:
+            return f"expected a tuple of runs, got {type(runs).__name__}"
         if plain and machine.depth == 1:
             # Fast path for the most frequent case; the code below finds errors.
             nodes = machine.nodes
             behind = 0  # the last run: no node is named twice
             for first, count, mask, ppn in runs:
                 end = first + count
-                if not (mask is ppn is _ONE and behind <= first < end <= nodes):
+                if not (mask is ppn is _ONE and type(first) is type(count) is int and behind <= first < end <= nodes):
                     break
                 named |= (1 << end) - (1 << first)
                 processes += count
@@ -393,6 +395,8 @@ class ThreadPool:
             processes = named = 0
         for run in runs:
             first, count, mask, ppn = run
+            if not type(first) is type(count) is type(mask) is type(ppn) is int:
+                return f"run {list(run)} is not of whole numbers"
             if first < 0 or count < 1 or first + count > machine.nodes:
                 return f"run {list(run)} names nodes outside 0..{machine.nodes - 1}"
             if mask < 1 or mask.bit_length() > machine.depth:

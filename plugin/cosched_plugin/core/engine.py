@@ -21,12 +21,13 @@ from cosched_plugin.ledger import entries
 from cosched_plugin.ledger.entries import CONTRADICTIONS, act, check_welcome, happen, impossible, in_words, start
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.errors import Fault
+from cosched_plugin.protocol.codec import pack, unpack
+from cosched_plugin.protocol.errors import Fault, refuse
 from cosched_plugin.protocol.features import FEATURE_ACTIONS
-from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB
+from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import started_by
 from cosched_plugin.protocol.values import check_note
-from cosched_plugin.protocol.vocabulary import JOB
+from cosched_plugin.protocol.vocabulary import ACTIONS_BY_KIND
 
 _CHANGES: Final = frozenset(
     (
@@ -134,7 +135,7 @@ class SchedulerCore:
                         f"the policy needs the feature {lacking[kind]}, which this manager lacks: {decision}"
                     )
                 elif kind in _CHANGES:
-                    reason = self._change(decision, len(actions))
+                    reason = _travel_refusal(decision) or self._change(decision, len(actions))
                 else:
                     reason = _travel_refusal(decision) or act(state, decision)
                 if reason is not None:
@@ -239,28 +240,33 @@ def _changed_by(decision: Any, state: State) -> _Changed:
         case m.SetRotation():
             return None if state.slots is None else state.slots.rotation
         case m.WakeAt():
-            return decision.at_us if type(decision.at_us) is int and decision.at_us in state.wakes else None
+            return decision.at_us if decision.at_us in state.wakes else None
         case m.RejectJob():
             job = state.queue.get(decision.job_id)
             return None if job is None else _Waiting(job, dict(state.notes.get(job.id, {})))
     return state.running.get(decision.job_id)
 
 
+# One process must behave as two do. `start` looks at a start's types itself: a message for each would cost a tenth of it.
 def _travel_refusal(decision: m.Action) -> str | None:
-    """Return why the protocol could not carry a note or a submission, or None: one process must behave as two do."""
-    if isinstance(decision, m.SetNote):
-        try:
+    """Return why the protocol could not carry a decision, or None."""
+    of = ACTIONS_BY_KIND.get(type(decision))
+    try:
+        if type(decision) is m.SetNote:
+            if decision.job_id is not None and type(decision.job_id) is not int:
+                refuse("an integer", decision.job_id, "job_id")
             check_note(decision.key, decision.value)
-        except Fault as fault:
-            text = f"the note cannot travel: {fault.path}: {fault.text}"
-            if fault.code == "field" and fault.path.startswith("value"):
-                text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
-            return text
-    elif isinstance(decision, m.SubmitJob):
-        try:
-            JOB.read(JOB.write(decision.job))
-        except (Fault, TypeError, ValueError, AttributeError) as error:
-            return f"the job cannot travel: {error}"
+        elif of is None:
+            return f"a policy cannot decide a {type(decision).__name__}"
+        else:
+            of.read(unpack(pack(of.write(decision)), MAX_FRAME_BYTES))
+    except Fault as fault:
+        text = f"{'the note cannot travel: ' * (type(decision) is m.SetNote)}{fault.path}: {fault.text}"
+        if fault.code == "field" and fault.path.startswith("value"):
+            text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
+        return text
+    except (TypeError, ValueError, OverflowError, AttributeError, errors.RemoteProtocolError) as error:
+        return f"a field is not as docs/reference/records.md says: {error}"
     return None
 
 

@@ -67,6 +67,11 @@ def test_a_policy_may_place_a_job_by_plain_tuples() -> None:
 
 # ---------------------------------------------------------------- impossible decisions
 
+
+class Other(m.StartJob):
+    """A start of another type."""
+
+
 IMPOSSIBLE: list[tuple[m.Action, str]] = [
     (START_PLAIN._replace(job_id=99), "job 99 does not wait"),
     (START_PLAIN._replace(job_id=1), "job 1 does not wait"),  # it runs
@@ -90,13 +95,29 @@ IMPOSSIBLE: list[tuple[m.Action, str]] = [
         m.StartTogether((START_PLAIN, m.StartJob(5, runs_on((1, 1, 3, 1)), 100, None))),
         "job 5: node 1 is not free there",
     ),
-    (m.StartTogether((START_LIMITED, START_PLAIN._replace(estimate_us=-1))), "job 2: an estimate of -1 us"),
+    (
+        m.StartTogether((START_LIMITED, START_PLAIN._replace(estimate_us=-1))),
+        "starts[1].estimate_us: expected an integer >= 1, got -1",
+    ),
     (m.StartTogether((START_LIMITED, m.StartJob(4, runs_on((1, 1, 1, 1)), 100, None))), "job 4 does not wait"),
     (m.SetNote(99, "new", 1), "there is no job 99"),
     (m.WakeAt(NOW_US), f"a wake must lie after now, {NOW_US}"),
     (m.WakeAt(0), "a wake must lie after now"),
     (m.RejectJob(1, "no"), "job 1 does not wait"),
     (m.RejectJob(4, "no"), "job 4 does not wait"),
+    # What the protocol could not carry, so that one process behaves as two do.
+    (START_PLAIN._replace(job_id=cast(int, 2.0)), "job 2.0 does not wait"),
+    (START_PLAIN._replace(runs=cast(Any, iter(START_PLAIN.runs))), "expected a tuple of runs, got tuple_iterator"),
+    (START_PLAIN._replace(runs=runs_on((1, 2, 1, cast(int, True)))), "run [1, 2, 1, True] is not of whole numbers"),
+    (START_PLAIN._replace(runs=runs_on((1, cast(int, 2.0), 1, 1))), "run [1, 2.0, 1, 1] is not of whole numbers"),
+    (m.StartTogether((START_PLAIN._replace(job_id=cast(int, 2.0)),)), "starts[0].job_id: expected an integer >= 0"),
+    (m.StartTogether(()), "starts: expected at least 1 item, got 0"),
+    (m.SetNote(cast(int, True), "new", 1), "job_id: expected an integer, got true"),
+    (m.WakeAt(cast(int, NOW_US + 1.0)), "at_us: expected an integer >= 0, got 1001.0"),
+    (m.WakeAt(1 << 63), "at_us: expected an integer of 64 bits, got 9223372036854775808"),
+    (m.RejectJob(2, cast(str, 5)), "reason: expected a string, got 5"),
+    (m.RejectJob(2, "\ud800"), "surrogates not allowed"),
+    (cast(m.Action, Other(*START_PLAIN)), "a policy cannot decide a Other"),
     (m.UnknownAction("dance"), "a policy cannot decide a UnknownAction"),
     (m.JobEnded(1, m.COMPLETED), "a policy cannot decide a JobEnded"),  # type: ignore[list-item]
 ]

@@ -123,14 +123,14 @@ IMPOSSIBLE: list[tuple[m.Action, str]] = [
     (m.ReviseJob(99, 100, None), "job 99 does not run"),
     (m.ReviseJob(5, 100, None), "job 5 does not run"),  # it waits
     (m.ReviseJob(6, 100, None), "job 6 does not run"),  # it is held
-    (m.ReviseJob(2, 0, None), "an estimate of 0 us"),
-    (m.ReviseJob(2, -5, None), "an estimate of -5 us"),
+    (m.ReviseJob(2, 0, None), "estimate_us: expected an integer >= 1, got 0"),
+    (m.ReviseJob(2, -5, None), "estimate_us: expected an integer >= 1, got -5"),
     (m.ReviseJob(2, 100, 100), "limit 100 for a job whose own is None"),
     (m.ReviseJob(1, 100, None), "limit None for a job whose own is 800"),
     (m.ReviseJob(1, 100, 799), "limit 799 us is below the job's own, 800 us"),  # the granted limit, not the user's 600
     (m.ReviseJob(4, 100, 899), "limit 899 us is below the job's own, 900 us"),  # also while it is suspended
-    (m.ReviseJob(2, cast(Any, 100.0), None), "must be whole microseconds"),
-    (m.ReviseJob(1, 100, cast(Any, 900.5)), "must be whole microseconds"),
+    (m.ReviseJob(2, cast(Any, 100.0), None), "estimate_us: expected an integer >= 1, got 100.0"),
+    (m.ReviseJob(1, 100, cast(Any, 900.5)), "limit_us: expected an integer >= 1, got 900.5"),
     (m.SuspendJob(99), "job 99 does not run"),
     (m.SuspendJob(5), "job 5 does not run"),
     (m.SuspendJob(6), "job 6 does not run"),

@@ -114,7 +114,7 @@ class NotingWords(Noting):
     ("policy", "problem"),
     [
         (NotingTooMuch, "the limit is 1048576"),
-        (NotingTrueForOne, "a reply cannot travel: actions[1].job_id: expected an integer >= 0, got true"),
+        (NotingTrueForOne, "the note cannot travel: job_id: expected an integer, got true"),
         (Listing, "a decision changes on its way to the manager: StartJob"),
         (Unnamed, "of type tuple arrives as Run(first="),
         (NotingWords, "the note cannot travel: key: expected a string"),
