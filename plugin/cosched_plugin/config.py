@@ -17,7 +17,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
-from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
+from cosched_hwmodel.errors import HardwareModelError, from_outside
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
 from cosched_hwmodel.text_formats import read_toml, toml_of
@@ -287,12 +287,8 @@ def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapp
             raise UsageError(f"policy {name}: no such setting {key!r}{suggest(key, known)}")
 
     def make() -> Policy:
-        try:
+        with from_outside(lambda told: UsageError(f"policy {name}: {told}")):
             policy = policy_class(**settings)
-        except Exception as error:
-            if raised_by_a_signal(error):
-                raise
-            raise UsageError(f"policy {name}: {type(error).__name__}: {error}") from error
         if not callable(getattr(policy, "decide", None)):
             raise UsageError(f"policy {name}: it has no method decide(view)")
         return cast("Policy", policy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Sequence
 from math import inf, nan
 from typing import Any
@@ -107,6 +108,7 @@ def test_a_slowdown_is_a_number_from_1_to_1000(value: object) -> None:
     [
         ({"own": lambda *_: 0.0}, lambda model: model.own(A, 1, 1), "own slowdown of job 1: expected a number from 0.01 to 1000"),
         ({"knows": lambda job: job.nothing}, lambda model: model.knows(A), "knows of job 1: AttributeError"),
+        ({"knows": lambda _: sys.exit(0)}, lambda model: model.knows(A), "knows of job 1: SystemExit: 0"),
         ({"beside": lambda *_: ([1.0], [False])}, lambda model: model.beside(A, Columns([B, C])), "beside: expected two arrays of 2"),
         ({"beside": lambda *_: 1}, lambda model: model.beside(A, Columns([B])), "beside: expected two arrays"),
         ({"beside": lambda *_: ([2.0, nan], [0, 0])}, lambda model: model.beside(A, Columns([B, C])), "beside of job 1 and job 3"),
@@ -160,6 +162,8 @@ def test_classes_that_are_not_models_are_refused() -> None:
         CustomModel("some:Model", object).make_pairs(())
     with pytest.raises(ContentionError, match="some:Model: TypeError"):
         CustomModel("some:Model", ByName).make_pairs([("size", 3)])
+    with pytest.raises(ContentionError, match="some:Model: SystemExit: 0"):
+        CustomModel("some:Model", lambda: sys.exit(0)).make_pairs(())
 
 
 # ---------------------------------------------------------------- jobs on a node

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from typing import Any, Final, NamedTuple, cast
 
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.errors import ContentionError, UnknownNameError
+from cosched_hwmodel.errors import ContentionError, UnknownNameError, from_outside, raised_by_a_signal
 from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 from cosched_hwmodel.pairs import (
     LEAST_OWN,
@@ -77,10 +78,8 @@ class CustomModel(NamedTuple):
         return _CustomContention(self.name, cast("ContentionModel", self._call({**given, "jobs": jobs})))
 
     def _call(self, arguments: Mapping[str, object]) -> object:
-        try:
+        with from_outside(partial(ContentionError, self.name)):
             return self.make(**arguments)
-        except Exception as error:
-            raise ContentionError(self.name, _text(error)) from error
 
 
 def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
@@ -234,8 +233,10 @@ class CustomPairs(PairModel):
         """Return the answer of the model's method; ContentionError if that fails."""
         try:
             return method(job, *further)
-        except Exception as error:
-            raise ContentionError(self.name, f"{what} of job {job.id}: {_text(error)}") from error
+        except (Exception, SystemExit) as error:  # as `from_outside`, which would cost as much as the answer
+            if raised_by_a_signal(error):
+                raise
+            raise ContentionError(self.name, f"{what} of job {job.id}: {type(error).__name__}: {error}") from error
 
 
 class _Pairless(PairModel):
@@ -273,10 +274,8 @@ class _CustomContention:
 
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return the penalty of each load; ContentionError for an invalid one."""
-        try:
+        with from_outside(lambda told: ContentionError(self.name, f"penalties: {told}")):
             penalties = list(self._model.penalties(node, loads))
-        except Exception as error:
-            raise ContentionError(self.name, f"penalties: {_text(error)}") from error
         if len(penalties) != len(loads):
             raise ContentionError(self.name, f"penalties: expected {len(loads)}, one for each load, got {penalties!r}")
         for load, penalty in zip(loads, penalties, strict=True):
@@ -288,7 +287,3 @@ class _CustomContention:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -22,7 +22,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.errors import ContentionError, from_outside
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.deadline import Overdue, overdue_after
@@ -507,10 +507,8 @@ class _Trial:
 
     def _pass(self) -> Iterator[m.Action]:
         """Ask for decisions once more, without carrying them out."""
-        try:
+        with from_outside(lambda told: self._problem(f"in a second pass, {told}")):
             yield from self._policy.decide(self._core.view)
-        except Exception as error:
-            raise self._problem(f"in a second pass, {type(error).__name__}: {error}") from error
 
     def _new_core(self, policy: Policy) -> SchedulerCore:
         """Return a new core made from the manager's present state."""

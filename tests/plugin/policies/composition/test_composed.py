@@ -417,6 +417,8 @@ class Patient:
     def __init__(self, depth: int = 1, *, name: str = "") -> None:
         if depth < 1:
             raise ValueError("depth must be at least 1")
+        if depth > 9:
+            sys.exit(0)  # which must not end a program as if all were well
         self.depth = depth
         self.name = name
 
@@ -453,6 +455,7 @@ def test_a_class_is_found_by_its_path(module: str) -> None:
         ("NotAPolicy", [], "it has no method decide(view)"),
         ("Patient", ["deep=3"], "no such setting 'deep'; did you mean 'depth'?"),
         ("Patient", ["depth=0"], "depth must be at least 1"),
+        ("Patient", ["depth=10"], "SystemExit: 0"),
     ],
 )
 def test_bad_classes_get_one_clear_message(module: str, attribute: str, assignments: list[str], message: str) -> None:
