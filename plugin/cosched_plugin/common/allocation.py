@@ -374,10 +374,7 @@ class ThreadPool:
         """Return the threads that ``runs`` name, if ``job`` can start there now; otherwise the reason why it cannot."""
         machine = self.machine
         plain = job[_CONSTRAINTS] in _PLAIN  # as `is_plain`
-        processes = 0
-        named = 0
-        if type(runs) is not tuple and type(runs) is not list:
-            return f"expected a tuple of runs, got {type(runs).__name__}"
+        processes = named = 0
         if plain and machine.depth == 1:
             # Fast path for the most frequent case; the code below finds errors.
             nodes = machine.nodes
@@ -417,10 +414,8 @@ class ThreadPool:
         busy = busy_refusal(layers, self.free)
         if busy is not None:
             return busy
-        if machine.filled:
-            reason = _layout_refusal(runs)
-            if reason is not None:
-                return reason
+        if machine.filled and (reason := _layout_refusal(runs)) is not None:
+            return reason
         if machine.same_nodes and (reason := self._sharing_refusal(named & machine.same_nodes)) is not None:
             return reason
         return layers if plain else self._shape_refusal(job, runs) or self._choice_refusal(job, runs, named) or layers

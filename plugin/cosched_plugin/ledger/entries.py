@@ -253,6 +253,8 @@ def start(ledger: Ledger, asked: m.StartJob) -> str | None:
     job = ledger.queue.get(asked.job_id) if type(asked.job_id) is int else None
     if job is None:
         return f"job {asked.job_id} does not wait"
+    if type(asked.runs) is not tuple and type(asked.runs) is not list:
+        return f"expected a tuple of runs, got {type(asked.runs).__name__}"
     if ledger.slots is None and asked.slot is _SLOT_0:
         placed = times_refusal(job.limit_us, asked) or ledger.pool.place(job, asked.runs)
     else:
