@@ -375,9 +375,9 @@ class SchedulerPort:
             case m.ErrorReport("unsupported", path, text):
                 raise UnsupportedError(f"{path}{': ' if path else ''}{text}", self.endpoint)
             case m.ErrorReport(code, path, text):
-                raise self.error(f"the scheduler reports {code}: {path}{': ' if path else ''}{text}")
+                raise self.error(": ".join([part for part in (f"the scheduler reports {code}", path, text) if part]))
             case m.Bye(reason):
-                self._trouble = f"the scheduler left: {reason}"
+                self._trouble = f"the scheduler left{': ' * bool(reason)}{reason}"
                 self._standby.set_free(time.monotonic())
                 self._note("scheduler-left", self._trouble)
             case m.Hello():

@@ -157,7 +157,7 @@ class TakesActions:
 
     def _wake_at(self, at_us: int, now_us: int) -> str | None:
         if at_us <= now_us and not self._running_jobs.allows_late_answers:
-            return f"stale: a wake at {at_us} us is not after now, {now_us} us"
+            return f"a wake at {at_us} us is not after now, {now_us} us"
         if at_us not in self.wakes:
             if len(self.wakes) >= MOST_WAKES:
                 return f"there are {MOST_WAKES} wakes to come already"

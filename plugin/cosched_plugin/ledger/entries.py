@@ -28,6 +28,7 @@ from cosched_plugin.ledger.ledger import Ledger
 from cosched_plugin.ledger.running import REQUEUED, Running, running_job
 from cosched_plugin.protocol import messages as m
 
+_LISTS: Final = (tuple, list)
 _SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
 # The errors raised by inconsistent events and inventories.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
@@ -253,7 +254,7 @@ def start(ledger: Ledger, asked: m.StartJob) -> str | None:
     job = ledger.queue.get(asked.job_id) if type(asked.job_id) is int else None
     if job is None:
         return f"job {asked.job_id} does not wait"
-    if type(asked.runs) is not tuple and type(asked.runs) is not list:
+    if type(asked.runs) not in _LISTS:
         return f"expected a tuple of runs, got {type(asked.runs).__name__}"
     if ledger.slots is None and asked.slot is _SLOT_0:
         placed = times_refusal(job.limit_us, asked) or ledger.pool.place(job, asked.runs)

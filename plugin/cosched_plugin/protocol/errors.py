@@ -91,11 +91,11 @@ def show(value: Any) -> str:
             return repr(value)
         case str():
             return json.dumps(value if len(value) <= 40 else value[:37] + "...")
-        case tuple() | list():
+        case tuple() | list() if type(value) in (tuple, list):
             return "a list"
         case dict():
             return "a map"
         case bytes():
             return "binary data"
         case _:
-            return "an extension type"
+            return type(value).__name__  # msgpack's ExtType or Timestamp; of a policy's own decisions anything

@@ -483,7 +483,7 @@ class Hello(NamedTuple):
 
     versions: tuple[Positive, ...]
     features: Annotated[tuple[Name, ...], SPARSE]
-    instance: str  # unique to one scheduler process
+    instance: Annotated[str, Form("filled")]  # unique to one scheduler process
     policy: str = ""  # for people
     standby: bool = False  # it waits to take over from a scheduler that falls silent
     greeting: int = 0  # counts this scheduler's hellos; what follows from one repeats its number. 0: not counted

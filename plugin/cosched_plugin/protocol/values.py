@@ -84,6 +84,13 @@ def read_text(raw: Any) -> Any:
     return raw
 
 
+def read_filled(raw: Any) -> Any:
+    """Return a string that is not empty."""
+    if not read_text(raw):
+        refuse("a string that is not empty", raw)
+    return raw
+
+
 def read_name(raw: Any) -> Any:
     """Return a short string."""
     if text_bytes(read_text(raw)) > MAX_NAME_BYTES:

@@ -418,6 +418,7 @@ _PROFILE: Final = _record(Profile, None, {name: Annotated[int, Range(0, most)] f
 _FORMS: Final[Mapping[str, _Way]] = {
     "amounts": _special(v.read_amounts),
     "classes": _special(_read_classes, _write_classes),
+    "filled": _special(v.read_filled),
     "name": _special(v.read_name, v.read_name),
     "pairs": _special(v.read_pairs, v.read_pairs),
     "runs": _special(v.read_runs, v.write_runs),

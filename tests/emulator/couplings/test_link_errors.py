@@ -67,6 +67,7 @@ def test_strangers_and_invalid_messages_do_not_disturb_a_run(endpoint: str, laun
             (encode(m.Actions(1, 1_000, ())), "state"),
             (encode(m.Ping(1)), "state"),
             (encode(m.Hello((1,), (), "stranger", "")), "busy"),
+            (encode(m.Hello((1,), (), "", "")), "field"),  # it would be busy for ever, as the name of no scheduler
         ):
             stranger.send_multipart(frames)
             tend(link, 0.2)
@@ -74,7 +75,7 @@ def test_strangers_and_invalid_messages_do_not_disturb_a_run(endpoint: str, laun
             answer = decode(stranger.recv_multipart())
             assert isinstance(answer, m.ErrorReport)
             assert answer.code == code
-    assert manager.replies == expected(5)
+    assert manager.replies == expected(6)
 
 
 def test_a_scheduler_that_breaks_the_protocol_ends_the_run(endpoint: str) -> None:

@@ -151,7 +151,7 @@ def tuples(of: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]
 
 
 messages: st.SearchStrategy[m.Message] = st.one_of(
-    st.builds(m.Hello, tuples(spans), tuples(names), words, words, st.booleans(), times),
+    st.builds(m.Hello, tuples(spans), tuples(names), words.filter(bool), words, st.booleans(), times),
     st.builds(
         m.Welcome,
         spans,
