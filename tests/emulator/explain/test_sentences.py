@@ -438,6 +438,9 @@ def test_the_resource_that_costs_most_and_the_threads_are_told() -> None:
     assert "the least slowdown that is expected, 1.125, instead of 1.500 with 'same cores'." in text
     (told,) = explain([start], 7, "t.jsonl")["starts"]
     assert (told["resource"], told["seat"]) == ("cache 3", seat)
+    text = " ".join(lines_of([start | {"slowdown": 1.0, "expected_us": start["estimate_us"]}], 7))
+    assert "Neither job is expected to slow the other down." in text
+    assert "The resource" not in text
 
 
 def test_a_group_tells_its_division_of_nodes() -> None:
