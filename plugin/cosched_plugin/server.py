@@ -230,6 +230,8 @@ class _Server:
             self._report(report_of(error))
             if error.code == "frame" and not self._welcomes:
                 raise ProtocolError(f"{self._endpoint}: {_NO_MANAGER}") from None
+            if error.code == "unsupported":  # of what a welcome says: another start would end alike
+                raise UsageError(str(error)) from None
             raise
         except PolicyError as error:
             self._report(ErrorReport("policy", "", str(error)))

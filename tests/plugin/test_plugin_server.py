@@ -378,7 +378,7 @@ def test_a_manager_does_not_choose_what_is_imported(named: bool, commands: Comma
             report = manager.hear(m.ErrorReport)
             assert isinstance(report, m.ErrorReport)
             assert (report.code, report.path) == ("unsupported", "welcome.belief.contention")
-        assert in_time(plugin, 0).code == (0 if named else 3)
+        assert in_time(plugin, 0).code == (0 if named else 2)
     assert (commands.folder / "imported").exists() == named
 
 
