@@ -44,7 +44,7 @@ class Trace:
         """Emit a record of another kind, unless the last one of that kind was equal."""
         if self._last.get(kind) != facts:
             self._last[kind] = facts
-            self._sink({"at_us": self._state.now_us, "kind": kind, **facts})
+            self._sink(_with({"at_us": self._state.now_us, "kind": kind}, facts))
 
     def emit(self, decision: m.Action) -> None:
         """Emit the facts about what ``decision``, just applied, changes: about the jobs that it starts, and others."""
@@ -59,7 +59,7 @@ class Trace:
                 facts = self._facts.pop(decision.job_id, {})
                 if isinstance(decision, m.SuspendJob) and decision.to_disk:
                     facts["to_disk"] = True
-                self._sink({"at_us": self._state.now_us, "kind": kind, "job": decision.job_id, **facts})
+                self._sink(_with({"at_us": self._state.now_us, "kind": kind, "job": decision.job_id}, facts))
             case m.SetRotation():
                 turns = [
                     {"slots": list(slots), "quanta": quanta, "guests": list(guests)}
@@ -71,7 +71,7 @@ class Trace:
             case m.ChangeSlot():
                 facts = self._facts.pop(decision.job_id, {})
                 record = {"at_us": self._state.now_us, "kind": "slot", "job": decision.job_id, "slot": decision.slot}
-                self._sink(record | facts)
+                self._sink(_with(record, facts))
             case m.RejectJob():
                 self._sink(
                     {"at_us": self._state.now_us, "kind": "reject", "job": decision.job_id, "reason": decision.reason}
@@ -114,7 +114,7 @@ class Trace:
         corrected = self._corrected(running.job)
         if corrected:
             record["corrected"] = corrected
-        self._sink(record | {key: facts[key] for key in FACTS if key in facts} | facts)
+        self._sink(_with(record, {key: facts[key] for key in FACTS if key in facts} | facts))
 
     def _corrected(self, job: m.JobSpec) -> list[TraceRecord]:
         """Return what is believed of a job by each neighbour of which the site says something else, or nothing."""
@@ -133,6 +133,11 @@ class Trace:
             if slowdown != told and slowdown < inf:
                 found.append({"job": job_id, "told": told, "slowdown": slowdown})
         return found
+
+
+def _with(record: TraceRecord, facts: TraceRecord) -> TraceRecord:
+    """Return ``record`` with further facts, which do not replace its own: a policy of others may choose the same names."""
+    return record | facts | record
 
 
 def _asks(job: m.JobSpec) -> TraceRecord:

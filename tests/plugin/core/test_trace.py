@@ -85,6 +85,16 @@ def test_suspensions_and_resumptions_are_recorded() -> None:
     ]
 
 
+def test_facts_of_a_policy_do_not_replace_those_of_the_record() -> None:
+    facts = {"at_us": 5, "job": 9, "runs": "mine", "kind_of": 1}
+    started, stopped, told = traced(
+        [Explain(2, facts), START_PLAIN, Explain(1, facts), m.SuspendJob(1), Tell("weak", {"at_us": 5, "free": 3})]
+    )
+    assert started == PLAIN_START | {"kind_of": 1}
+    assert stopped == {"at_us": NOW_US, "kind": "suspend", "job": 1, "runs": "mine", "kind_of": 1}
+    assert told == {"at_us": NOW_US, "kind": "weak", "free": 3}
+
+
 def test_other_decisions_are_not_recorded() -> None:
     assert traced([m.SetNote(1, "a", 1), m.WakeAt(9000), m.ReviseJob(1, 600, None)]) == []
 
