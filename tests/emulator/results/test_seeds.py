@@ -17,6 +17,7 @@ from cosched_emulator.results.compared_runs import seed_columns
 from cosched_emulator.results.figures.comparison import (
     PolicyRuns,
     SeedRow,
+    change_text,
     compare_seeds,
     error_lengths,
     rows_as_json,
@@ -182,3 +183,8 @@ def test_a_mean_distribution_of_many_values_is_thinned() -> None:
     found = mean_distribution([np.arange(10_000.0), np.arange(10_000.0) + 0.5])
     assert found.values.size == MOST_STEPS + 1
     assert (found.values[-1], found.share[-1]) == (9999.5, 1)
+
+
+def test_a_bound_that_says_nothing_is_told_by_its_size() -> None:
+    assert change_text(Interval(-12.34, -15.0, 5.04e43, 2, 0.95)) == "-12.3 (-15.0 to +5e+43)"
+    assert change_text(Interval(-12.34, -15.0, 99_999.0, 3, 0.95), 0, " %") == "-12 % (-15 to +99999)"

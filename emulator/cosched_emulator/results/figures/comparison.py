@@ -303,14 +303,18 @@ def _bounds(found: Interval, size: float) -> str:
     return " to ".join(number_texts([bound / size])[0] for bound in (found.low, found.high))
 
 
+_TELLING: Final = 1e6  # percent
+
+
 def change_text(change: Interval | None, places: int = 1, unit: str = "") -> str:
     """Return a change in percent with its interval, ``-12.3 (-15.0 to -9.6)``; empty where there is none.
 
-    ``unit`` stands behind the mean: ``-12 % (-15 to -10)``.
+    ``unit`` stands behind the mean: ``-12 % (-15 to -10)``. Of a bound that says nothing, as over two seeds, the size is told: ``+5e+43``.
     """
     if change is None:
         return ""
-    mean, low, high = (f"{value:+.{places}f}" for value in (change.mean, change.low, change.high))
+    parts = (change.mean, change.low, change.high)
+    mean, low, high = (f"{value:+.{places}f}" if abs(value) < _TELLING else f"{value:+.0e}" for value in parts)
     return f"{mean}{unit}" + f" ({low} to {high})" * change.exists
 
 
