@@ -309,7 +309,7 @@ _TELLING: Final = 1e6  # percent
 def change_text(change: Interval | None, places: int = 1, unit: str = "") -> str:
     """Return a change in percent with its interval, ``-12.3 (-15.0 to -9.6)``; empty where there is none.
 
-    ``unit`` stands behind the mean: ``-12 % (-15 to -10)``. Of a bound that says nothing, as over two seeds, the size is told: ``+5e+43``.
+    ``unit`` stands behind the mean: ``-12 % (-15 to -10)``. A bound that says nothing is told by its size: ``+5e+43``.
     """
     if change is None:
         return ""
