@@ -114,6 +114,11 @@ class Driver:
         self.unsettled.clear()
         return self.books.inventory()
 
+    @property
+    def awaits_starts(self) -> bool:
+        """Return whether some job has been placed, and has not been seen to begin."""
+        return any(m.starts_of(order.action) for order in self._orders)
+
     def due_us(self) -> int | None:
         """Return when something is due without a new snapshot: a wake, or an order that should have been seen by then."""
         late = [order.since_us + self.confirm_us for order in self._orders]

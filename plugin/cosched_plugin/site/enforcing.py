@@ -5,6 +5,7 @@ Between a refusal and the next round the manager is asked once more: what was re
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -21,6 +22,7 @@ from cosched_plugin.site.store import Store
 from cosched_terminal.console import WARNING, Log
 
 AFTER_S: Final = 0.1
+LEAVE_S: Final = 10.0  # for what is placed to begin, at the end
 CONFIRM_POLLS: Final = 4
 
 
@@ -126,6 +128,14 @@ class Enforcer(PollLoop):
         super().begin()
         for text in self.driver.lost:
             self.log("lost", text, level=WARNING)
+
+    def end(self) -> None:
+        """See what was placed begin, or take it back: without us it would wait for its nodes, whatever becomes of them."""
+        until = time.monotonic() + LEAVE_S
+        while self.driver.awaits_starts and time.monotonic() < until and self._poll() is not None:
+            self.driver.update(self.clock.now_us(), self._snapshot())
+            self.driver.inventory()
+            time.sleep(AFTER_S)
 
     def _due_us(self) -> int | None:
         moments = (super()._due_us(), self.actuator.due_us())

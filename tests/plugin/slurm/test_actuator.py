@@ -258,6 +258,25 @@ def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
     assert [type(event) for event in told.events[1]] == [m.ActionRefused, m.JobHeld]
 
 
+def test_what_is_placed_and_does_not_begin_is_taken_back_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = Slurm({"job_id": 1})
+    slurm.stubborn = True
+    one = enforcer_of(slurm, Told([start(1)]), tmp_path)
+    slurm.jobs[1] |= {"state_reason": "Resources", "required_nodes": "n0"}
+    slurm.asked.clear()
+
+    def sleep(seconds: float) -> None:
+        slurm.now_s += seconds
+        cluster_of(one).polls.rest.forget()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    one.end()
+    assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": ""})]
+    assert not one.driver.awaits_starts
+
+
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETED"])
 def test_a_job_that_has_begun_since_the_last_poll_is_neither_held_nor_refused(state: str, tmp_path: Path) -> None:
     """A hold of a running job is accepted, and it keeps it for good when it is requeued."""
