@@ -23,7 +23,7 @@ from cosched_hwmodel.text_formats import open_text
 from cosched_plugin.common import sacct_rows
 from cosched_plugin.common.errors import InputError, UsageError
 from cosched_plugin.common.sacct_times import Clock, Time, moments
-from cosched_plugin.common.slurm_notation import count_nodes, number, words_of
+from cosched_plugin.common.slurm_notation import count_nodes, number, state_of
 
 # What `sacct -P` or `-p` prints, with any delimiter, also of several dumps joined together.
 #
@@ -429,7 +429,7 @@ def _rows_of_job(place: int, job: Mapping[str, Any]) -> Iterator[sacct_rows.Sacc
         label=sacct_rows.label_of(label),
         user=_text(job, "user"),
         partition=_text(job, "partition"),
-        state=words_of(job["state"]["current"])[0].upper(),
+        state=state_of(job["state"]["current"]),
         submit_s=submit_s,
         eligible_s=_instant(times, "eligible"),
         start_s=_instant(times, "start"),

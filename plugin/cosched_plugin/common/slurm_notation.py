@@ -37,6 +37,20 @@ ENDED: Final[Mapping[str, str]] = {
 }
 
 
+# Flags of a state that Slurm's commands show in its place, in their order; newer JSON lists them behind it.
+_FLAGS: Final = (
+    "COMPLETING", "CONFIGURING", "RESIZING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED", "RESV_DEL_HOLD",
+)  # fmt: skip
+
+
+def state_of(value: Any) -> str:
+    """Return the state of a job in JSON, a text or a list, as Slurm's commands show it; ValueError for none."""
+    words = [word.upper() for word in words_of(value)]
+    if not words:
+        raise ValueError("no state")
+    return next((flag for flag in _FLAGS if flag in words), words[0])
+
+
 def swf_status(state: str) -> int:
     """Return the status of an ended job in a log: 1 completed, 5 cancelled, 0 failed for whatever reason."""
     return {COMPLETED: 1, CANCELLED: 5}.get(ENDED[state], 0)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
 from cosched_plugin.common.limits import TRES, UNBOUND, Association, Limited, Qos
-from cosched_plugin.common.slurm_notation import ENDED, WAITING, amounts, expand, tasks_in, words_of
+from cosched_plugin.common.slurm_notation import ENDED, WAITING, amounts, expand, state_of, tasks_in, words_of
 from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer
 from cosched_plugin.protocol.limits import MAX_STRING_BYTES, MAX_THREADS
 from cosched_plugin.protocol.messages import Amounts
@@ -98,14 +98,10 @@ def _names(name: str) -> Callable[[Record], tuple[str, ...]]:
 
 def _job_state(record: Record) -> str:
     """Return one state: the flags of a newer Slurm go before the state that they are about."""
-    value = record["job_state"]
-    words = [word.upper() for word in words_of(value)]
-    for flag in ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"):
-        if flag in words:
-            return flag
-    if not words:
-        refuse("a state", value, "job_state")
-    return words[0]
+    try:
+        return state_of(record["job_state"])
+    except ValueError:
+        refuse("a state", record["job_state"], "job_state")
 
 
 def _is_exclusive(record: Record) -> bool:

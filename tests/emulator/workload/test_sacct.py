@@ -9,6 +9,7 @@ import csv
 import json
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.plugin.slurm.bed import RECORDED, bed, needs_recordings, on_each_slurm
@@ -265,10 +266,13 @@ def test_json_of_later_slurms(tmp_path: Path) -> None:
         "tres": {"allocated": [{"type": "cpu", "count": 4}, {"type": "node", "count": 2}], "requested": []},
         "steps": [{"step": {"id": "5.0"}}],
     }  # fmt: skip
-    (tmp_path / "jobs.json").write_text(json.dumps({"jobs": [job]}))
+    # 26.05: what sacct -P shows as REQUEUED
+    times = {**cast("dict[str, Any]", job["time"]), "submission": 900, "start": 910, "end": 950, "elapsed": 40}
+    earlier = {**job, "state": {"current": ["PENDING", "REQUEUED"], "reason": "None"}, "time": times}
+    (tmp_path / "jobs.json").write_text(json.dumps({"jobs": [earlier, job]}))
     report = import_dump(str(tmp_path / "jobs.json"), tmp_path / "out", ImportOptions())
     assert (report.jobs, report.nodes, report.cores) == (1, 2, 2)
-    assert {said.ARRAYS: 1, said.NO_LIMIT: 1, said.STEPS: 1}.items() <= report.counts.items()
+    assert {said.ARRAYS: 1, said.NO_LIMIT: 1, said.STEPS: 2, said.REQUEUED: 1}.items() <= report.counts.items()
 
 
 @pytest.mark.parametrize(
