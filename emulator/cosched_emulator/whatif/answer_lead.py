@@ -43,7 +43,9 @@ def cannot_tell(answer: Answer) -> str:
     """Return why nothing can be told of any candidate; empty where something can."""
     scale = answer.prepared.question.scale
     if answer.best is None:
-        return "No candidate can be compared with the present policy."
+        asked = answer.prepared.question.only
+        whys = [f": {why}" for one, why in answer.not_compared if one.policy in asked]
+        return f"No candidate can be compared with the present policy{''.join(whys[:1])}."
     if answer.windows < scale.least:
         return f"The log cannot tell: it is too short for {scale.least} windows of {scale.fewest} jobs."
     if all(one.windows < scale.least for one in answer.compared):
@@ -196,11 +198,12 @@ def brief(answer: Answer) -> list[str]:
     recorded, present = own_log(answer)
     found = answer.distance
     busy = [None, None] if found is None else [found.busy_recorded, found.busy_simulated]
+    logged = _waits_text(recorded, busy[0])
     name = f"Baseline ({baseline_name(answer.prepared.question)}): "
     return [
         *text_lines(headline(answer), 3),
         *text_lines(f"How sure: {how_sure(answer)}", 2),
-        *text_lines(f"Your log: {_waits_text(recorded, busy[0])}", 1),
+        *text_lines(f"Your log: {logged}{' while jobs wait' * logged.endswith('busy')}", 1),
         *text_lines(f"{name}{_waits_text(present, busy[1])}", 1),
         *text_lines("; ".join(_by_verdict(answer)), 2),
         *text_lines(f"Next: {next_step(answer)}", 1),

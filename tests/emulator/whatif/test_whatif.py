@@ -71,6 +71,15 @@ def test_no_claim_stands_on_an_interval_that_includes_no_change(
     assert headline(found).startswith("With ") == (GAIN in {one.verdict for one in found.compared})
 
 
+def test_where_what_was_asked_for_cannot_be_compared_the_reason_comes_first(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.swf", 400)
+    question = Question({"workload": {"swf": str(log)}}, scale=Scale(windows=4, fewest=50), only=("lct",))
+    found = answered(prepare_question(question, tmp_path / "out"), {PRESENT: [10, 10, 10, 10]})
+    assert headline(found).startswith(
+        "No candidate can be compared with the present policy: the memory bandwidth of the nodes was not given"
+    )
+
+
 def test_one_window_has_no_interval_and_no_claim(tmp_path: Path) -> None:
     short = asked(tmp_path, jobs=60)
     assert len(short.firsts) == 1
