@@ -104,6 +104,29 @@ def test_the_files_of_a_whole_site_are_read() -> None:
     assert {each.parent for each in facts.associations or () if not each.user} == {"", "root"}
 
 
+def test_a_job_comes_no_sooner_than_those_that_it_waits_for(tmp_path: Path) -> None:
+    """One that was held without a reason in the dump, and an array whose tasks have later numbers than the job that waits for it."""
+    header = JOBS.splitlines()[0]
+    day = "2026-03-02T10:"
+    times = f"{day}{{2}}:00|{day}{{3}}:00|{day}{{3}}:00|{day}{{4}}:00"
+    row = f"{{0}}|{{1}}|ann|main|COMPLETED|{times}|60|20|1|2|n1|normal|lab|cpu=2|sbatch {{5}} x"
+    rows = [
+        row.format(*cells)
+        for cells in (
+            (1, 1, "00", 10, 11, ""),
+            (2, 2, "01", 11, 12, "-d afterok:1"),
+            (4, 4, "02", 15, 16, "-d afterok:3"),
+            (5, "3_0", "02", "02", 14, "--array=0-1"),
+            (3, "3_1", "02", "02", 15, "--array=0-1"),
+        )
+    ]
+    (tmp_path / "jobs.txt").write_text("\n".join([header, *rows]) + "\n")
+    facts = written(tmp_path, FILES)
+    import_dump(str(tmp_path / "jobs.txt"), tmp_path / "out", ImportOptions(facts=facts))
+    log = [line.split() for line in (tmp_path / "out/trace.swf").read_text().splitlines() if line[0] != ";"]
+    assert [(row[0], row[1]) for row in log] == [("5", "0"), ("3", "0"), ("4", "0"), ("1", "480"), ("2", "480")]
+
+
 def test_facts_of_every_form_are_read(tmp_path: Path) -> None:
     facts = read_facts(written(tmp_path, FILES))
     main, gpu = facts.partitions or ()

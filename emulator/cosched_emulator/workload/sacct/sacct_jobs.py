@@ -217,8 +217,9 @@ def jobs_of(
         for place, job in enumerate(Jobs(rows, table.T, dict(bounds))):
             table[place, 5], bounds[place] = _bound(job, known, as_submitted=as_submitted, told=told)
     late_s = sum(each_of(table[:, 5])) - sum(each_of(table[:, 2]))
+    depth = _come_after(Jobs(rows, table.T, {}), table[:, 5], bounds)
     table[:, 2] = table[:, 5]
-    order = np.argsort(table[:, 2], kind="stable")  # equal times as in the file
+    order = np.lexsort((depth, table[:, 2]))  # equal times as in the file
     found = Jobs(rows, table.T, bounds).take(order)
     del table
     counts[TWICE] = len(found) - len(np.unique(found.column("number")))
@@ -423,6 +424,32 @@ def _bound(job: LoggedJob, known: Mapping[str, Sequence[str]], *, as_submitted: 
     if cancel_s is not None and told and first.eligible_s is None and not after:
         begin_s = cancel_s + 1
     return submit_s, Bound(after, begin_s, cancel_s, number if at_once else 0, at_once)
+
+
+def _come_after(jobs: Jobs, comes_s: NDArray[np.int64], bounds: dict[int, Bound]) -> NDArray[np.int64]:
+    """Let no job come before one that it waits for, such as a held one; return how many stand before it at least.
+
+    Tasks of an array get numbers when they start, after jobs that were submitted later and wait for them.
+    """
+    depth = np.zeros(len(comes_s), dtype=np.int64)
+    if not any(bound.after for bound in bounds.values()):
+        return depth
+    keys: list[tuple[int, int]] = []  # in the order of submission
+    places: dict[str, list[int]] = {}
+    for place, job in enumerate(jobs):
+        whole = re.match(r"\d+", job.row.label)
+        keys.append((job.submit_s, int(whole[0]) if whole else 0))
+        places.setdefault(job.row.number, []).append(place)
+    for place in sorted(bounds, key=keys.__getitem__):
+        bound, came_s = bounds[place], comes_s[place]
+        for _, number in bound.after:
+            for other in places.get(number, ()):
+                if keys[other] < keys[place]:
+                    comes_s[place] = max(comes_s[place], comes_s[other])
+                    depth[place] = max(depth[place], depth[other] + 1)
+        if bound.cancel_s is not None:
+            bounds[place] = bound._replace(cancel_s=max(0, bound.cancel_s - int(comes_s[place] - came_s)))
+    return depth
 
 
 def _at_once(tasks: str) -> int:
