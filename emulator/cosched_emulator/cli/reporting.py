@@ -59,10 +59,9 @@ def report(
             say(f"run folder: {out}", err=True)
     rejected = finished.summary["states"][REJECTED]
     if rejected and finished.rejected is not None:
-        first, why = finished.rejected
-        warn(
-            f"{rejected} of the jobs that count were rejected; the first one of all, job {first}: {why or 'no reason given'}"
-        )
+        first, reason = finished.rejected
+        why = " ".join(reason.split()) or "no reason given"  # the words of a policy of others
+        warn(f"{rejected} of the jobs that count were rejected; the first one of all, job {first}: {why}")
     if finished.refused:
         warn(f"{finished.refused} actions of the scheduler were refused")
     if unfinished:

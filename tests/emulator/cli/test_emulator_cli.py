@@ -434,6 +434,20 @@ def test_errors_of_a_policy_end_the_run(commands: Commands) -> None:
     assert commands.left_over() == []
 
 
+REJECTING = """\
+from cosched_plugin.api import RejectJob
+class Rejecting:
+    def decide(self, view):
+        yield from [RejectJob(job.id, "not\\ntoday") for job in view.queue]
+"""
+
+
+def test_a_policys_reason_of_several_lines_is_told_in_one(commands: Commands) -> None:
+    (commands.folder / "rejecting.py").write_text(REJECTING)
+    ran = commands.emulator("simulate", *SMALL, "--policy", "rejecting:Rejecting")
+    assert ran.err.endswith("rejected; the first one of all, job 1: not today\n")
+
+
 def test_closed_output_gives_no_traceback(commands: Commands) -> None:
     child = commands.start_python("-m", "cosched_emulator", "simulate", *SMALL, "--json")
     assert child.stdout is not None
