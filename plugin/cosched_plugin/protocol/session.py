@@ -23,7 +23,7 @@ from cosched_plugin.protocol.features import (
     unknown_kinds,
     welcome_for,
 )
-from cosched_plugin.protocol.limits import MAX_ROUNDS
+from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_ROUNDS
 
 # The table of the conversation: which end may send which message in which state, and the next state.
 
@@ -477,6 +477,10 @@ class ManagerSession(Session):
             return NOTHING  # sent before the resync that is under way; the batch will be sent again
         if message.now_us != self.batch.now_us:
             raise RemoteProtocolError("clock", "now_us", f"expected {self.batch.now_us}, got {message.now_us}")
+        if (
+            self._lockstep and len(message.actions) > MAX_ACTIONS
+        ):  # live, the manager counts: it knows the jobs of then and now
+            self._check_number(message.actions, self.batch.events)
         self.state = after
         self.seq = message.seq
         self.batch = None
@@ -484,6 +488,15 @@ class ManagerSession(Session):
         if self._unknown and any(type(action) in self._unknown for action in message.actions):
             message = message._replace(actions=tuple([known_action(action, features) for action in message.actions]))
         return Received((), message)
+
+    def _check_number(self, actions: Sequence[m.Action], events: Sequence[m.Event]) -> None:
+        """Raise RemoteProtocolError for more actions than the answer to a batch may have."""
+        state = self._inventory()
+        jobs = len(state.pending) + len(state.running) + sum([type(event) is m.JobSubmitted for event in events])
+        most = MAX_ACTIONS + MAX_ACTIONS_A_JOB * jobs
+        count = sum([max(1, len(m.started_by(action))) for action in actions])
+        if count > most:
+            raise RemoteProtocolError("limit", "actions", f"{count} actions; the limit is {most}")
 
     @property
     def _greeting(self) -> int:

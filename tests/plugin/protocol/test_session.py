@@ -12,6 +12,7 @@ from tests.runs import runs_on
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.limits import MAX_ACTIONS
 from cosched_plugin.protocol.session import (
     CROSSING,
     SPEAKER,
@@ -101,6 +102,13 @@ def outcome(session: SchedulerSession | ManagerSession, message: m.Message) -> s
     assert received.deliver in (None, message)
     sent = "".join(f"+{type(each).__name__}{'' if each not in REPORTS else ' busy'} " for each in received.send)
     return f"{sent}{'! ' if received.deliver is not None else ''}{session.state.value}"
+
+
+def test_an_answer_has_no_more_actions_than_the_limit() -> None:
+    note = m.SetNote(None, "key", 1)
+    manager_in(State.OPEN).receive(m.Actions(6, NOW_US + 6, (note,) * MAX_ACTIONS))
+    with pytest.raises(RemoteProtocolError, match="actions: 10001 actions; the limit is 10000"):
+        manager_in(State.OPEN).receive(m.Actions(6, NOW_US + 6, (note,) * (MAX_ACTIONS + 1)))
 
 
 REPORTS = (m.ErrorReport("busy", "", "scheduler first is being served, not second"),)
