@@ -141,7 +141,7 @@ class Driver:
         unseen = sum(isinstance(event, m.JobEnded) and event.state == m.UNKNOWN for event in events)
         if unseen:
             self.lost.append(f"{unseen} jobs have ended since, with unknown states")
-        if self._new:
+        if self._new and len(self.books):
             running = len(self.books.ledger.running)
             self.lost.append(
                 f"there was no store: {len(self.books)} jobs are as the manager shows them, {running} of them running; "

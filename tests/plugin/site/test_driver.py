@@ -369,6 +369,9 @@ def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> 
             "there was no store: 1 jobs are as the manager shows them, 0 of them running; "
             "what was expected of these, notes and wakes are lost"
         ]
+        of_nothing = Driver(MACHINE, None, cluster)
+        of_nothing.begin(0, Snapshot({}))
+        assert of_nothing.lost == []  # without jobs nothing can be lost
         settle(first, lambda welcome: core_of("fcfs", welcome))
         again = Driver(MACHINE, store(), cluster)
         cluster.go_to(5 * SECOND_US)
