@@ -168,7 +168,7 @@ WRONG: list[tuple[m.Action, str]] = [
     (rotation(m.Turn((0,), 0)), "quanta: expected an integer >= 1, got 0"),
     (rotation(m.Turn((0,), 1, (5,))), "job 5 does not run"),
     (m.SetRotation(12, cast("tuple[m.Turn, ...]", 5)), "a field is not as docs"),
-    (m.SetRotation(12, cast("tuple[m.Turn, ...]", (((0,), 1, ()),))), "a field is not as docs"),
+    (m.SetRotation(12, cast("tuple[m.Turn, ...]", (((0,), 1, ()),))), "a field has another type"),
 ]
 
 
