@@ -136,6 +136,26 @@ def test_plans_know_when_a_reservation_ends_and_not_when_a_drain_does(
     assert link.restarts > 1
 
 
+@pytest.mark.parametrize("policy", ["pss", "conservative", "lomarc-r", "co-execution", "glts"])
+def test_a_job_that_reservations_leave_too_few_whole_nodes_waits_for_them(policy: str, tmp_path: Path) -> None:
+    # Eight threads are left, and the job takes a core for each of its eight processes, or more: its policy rejects it at first.
+    row = "1 10 -1 1000 8 -1 -1 8 1100 -1 1 1 1 1 -1 -1 -1 -1"
+    (tmp_path / "jobs.swf").write_text(f"; MaxProcs: 8\n{row}\n")
+    prepared = prepare(
+        {
+            "cluster": {"nodes": 4, "preset": "1x2x2"},
+            "workload": {"swf": str(tmp_path / "jobs.swf")},
+            "script": [{"at_s": 500.0, "do": "reserve", "nodes": "0-1", "until_s": 600.0}],
+        }
+    )
+    manager = build_manager(prepared)
+    choice = choose(policy, {"shape": "nodes"} if policy == "conservative" else {})
+    link = ShadowLink(DirectLink(choice.scheduler), choice.scheduler)
+    (record,) = Simulation(manager, build_agenda(prepared, manager), link).run()
+    assert record.intervals[0].start_us == 600_000_000
+    assert manager.refused == 0
+
+
 SEEDS: Final = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from cosched_emulator.manager.managed_job import ManagedJob
@@ -16,6 +16,7 @@ from cosched_plugin.common.threads import Layers
 from cosched_plugin.protocol import messages as m
 
 MOST_WAKES: Final = 100_000
+KEPT_BACK: Final = "reservations leave the job fewer nodes until they have begun: it is held meanwhile"
 _SLOT_0: Final = 0
 _Placed: TypeAlias = tuple[ManagedJob, m.StartJob, Layers]  # a job with its allocated threads
 
@@ -30,6 +31,7 @@ class TakesActions:
     timeline: Timeline
     wakes: set[int]
     _running_jobs: RunningJobs
+    keeps_back: Callable[[int], bool] | None
 
     def _end(self, job: ManagedJob, state: str) -> None:
         """End a job for good."""
@@ -177,6 +179,9 @@ class TakesActions:
         job = self.pending.get(action.job_id)
         if job is None:
             return f"job {action.job_id} does not wait"
+        # Only the policy knows that a job takes more nodes than its threads need.
+        if self.keeps_back is not None and self.keeps_back(job.id):
+            return KEPT_BACK
         job.reason = action.reason
         self._end(job, m.REJECTED)
         return None

@@ -27,7 +27,7 @@ from cosched_plugin.protocol import messages as m
 # Versions of entries of the timeline: a job may begin, or its nodes are reserved from now on; it is cancelled if it has not started;
 # a reservation has begun, from when on its nodes are out of service until an instant that the scheduler's plans know.
 BEGIN, CANCEL, RESERVE = 0, 1, 2
-ENTER: Final = 3  # a job enters: no entry, but looked at with them
+ENTER, REJECTED = 3, 4  # a job enters, or its policy finds no place for it: no entries, but looked at with them
 _NO_JOB: Final = 0
 _MOST_VOID: Final = 1_000  # void entries that may stay in a line
 _USERS, _LOGS = -1, -2  # groups of arrays, instead of the number of a limit: those of users, and of a log
@@ -66,6 +66,7 @@ class Gate:
     def __init__(self, manager: Manager, binding: Binding, named: Collection[int] = ()) -> None:
         """``named``: jobs that others of the scenario wait for, who may come after their ends."""
         manager.left = self.handle_end
+        manager.keeps_back = self.keep_rejected
         self.binding = binding
         self.jobs: dict[int, Waiting] = {}
         self.members: dict[int, dict[int, int]] = {}  # by array id: jobs that have not ended, by their task
@@ -166,11 +167,21 @@ class Gate:
                 self._go_on(at_us, job_id)
             for job_id in sorted(self._whole):
                 self._confine(at_us, job_id)
+        elif what == REJECTED:
+            job = self._manager.jobs.get(ident)
+            if job is not None and ident not in self.jobs:
+                self._keep_back(at_us, job)
         elif ident in self.jobs:
             if self.begin_us.pop(ident, None) is not None:
                 self._go_on(at_us, ident)
         elif ident in self._manager.jobs:
             self._confine(at_us, ident)
+
+    def keep_rejected(self, job_id: int) -> bool:
+        """Tell whether a rejected job has more nodes than reservations leave it now: then it is kept back with `take`."""
+        if job_id in self._whole:
+            self.looks.append((job_id, REJECTED))
+        return job_id in self._whole
 
     def _confine(self, at_us: int, job_id: int) -> None:
         """Give a told job that has not started the nodes that reservations leave it now, or keep it back where they leave none."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.actions import TakesActions
+from cosched_emulator.manager.actions import KEPT_BACK, TakesActions
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
@@ -121,6 +121,8 @@ class Manager(TakesActions):
         self.ended_jobs: Callable[[JobRecord], None] | None = None
         # Called for each job that ends for good, with the time and its final state: by the gate, if there is one.
         self.left: Callable[[int, int, str], None] | None = None
+        # Tells of a job that the scheduler rejects whether the gate keeps it back instead; None: there is no gate.
+        self.keeps_back = None
 
     def _jobs_on_nodes(self) -> RunningJobs:
         return RunningJobs(self._slots, self.running, self._progress, self.diary, self._costs, self.timeline)
@@ -245,7 +247,7 @@ class Manager(TakesActions):
             if reason is None:
                 reason = execute(action, now_us)
             if reason is not None:
-                self.refused += 1
+                self.refused += reason != KEPT_BACK
                 follow.append(m.ActionRefused(seq, number, reason, started_by(action)))
             elif type(action) is m.KillJob:
                 left.append(m.JobEnded(action.job_id, m.CANCELLED))
