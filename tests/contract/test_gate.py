@@ -156,6 +156,18 @@ def test_a_job_that_reservations_leave_too_few_whole_nodes_waits_for_them(policy
     assert manager.refused == 0
 
 
+def test_what_several_jobs_give_back_at_once_goes_to_the_first_that_waits(tmp_path: Path) -> None:
+    # Two end at 100, when the last one comes: the third has waited longest, and wants what both had.
+    jobs = ((1, 0, 100, 4), (2, 0, 100, 4), (3, 10, 50, 8), (4, 20, 50, 4), (5, 100, 50, 2))
+    alike = "-1 1 1 1 1 -1 -1 -1 -1"
+    rows = [f"{job} {at_s} -1 {run_s} {size} -1 -1 {size} {run_s} {alike}" for job, at_s, run_s, size in jobs]
+    (tmp_path / "jobs.swf").write_text("\n".join(["; MaxProcs: 16", *rows]) + "\n")
+    prepared = prepare({"workload": {"swf": str(tmp_path / "jobs.swf")}, "limits": [{"cpus": 8}]})
+    manager = build_manager(prepared)
+    records = Simulation(manager, build_agenda(prepared, manager), DirectLink(choose("fcfs").scheduler)).run()
+    assert [record.intervals[0].start_us // 1_000_000 for record in records] == [0, 0, 100, 150, 150]
+
+
 SEEDS: Final = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))]
 
 

@@ -248,7 +248,7 @@ class LiveManager:
         an end released, and only here do ends that contention has moved enter the timeline.
         """
         self._handle_ends()
-        if events or self.gate.looks or self.gate.starts:
+        if events or self.gate.looks or self.gate.starts or self.gate.freed:
             self.gate.take(self.now_us, events)
             self._handle_ends()
         self.manager.settle(self.now_us)

@@ -91,6 +91,9 @@ class Gate:
         self._held: set[int] = set()
         self._groups: dict[tuple[int, str], _Group] = {}
         self._inside: dict[int, tuple[tuple[_Group, ...], Limited]] = {}  # by told job that counts in some groups
+        # At this instant: what is given back, and still counts, and a heap of the jobs that come meanwhile
+        self.freed: list[tuple[tuple[_Group, ...], Limited]] = []
+        self._late: list[Place] = []
         self._lines: dict[int, _Wait] = {}  # by job that waits for room
         self._schedule_freed(-1)
 
@@ -143,6 +146,7 @@ class Gate:
         looks, self.looks = self.looks, []
         for ident, what in looks:
             self._look(at_us, ident, what)
+        self._fill(at_us)
         told, self._told = self._told, []
         return told
 
@@ -212,7 +216,7 @@ class Gate:
         else:
             self._emit(at_us, m.JobHeld(job.id))
         self._wait(at_us, job.id, offered.RESERVED)
-        self._give_back(at_us, job.id)
+        self._give_back(job.id)
 
     def _schedule_freed(self, after_us: int) -> None:
         for each in self.binding.rules.reservations:
@@ -303,10 +307,10 @@ class Gate:
             before.pop(job_id, None)
             if not before:
                 self._before.pop(other, None)
+        self._give_back(job_id)
         for other in self._before.pop(job_id, ()):
             self._handle_dependency_end(at_us, other, job_id, state)
         self._forget_task(job_id)
-        self._give_back(at_us, job_id)
 
     def _leave(self, job_id: int) -> None:
         """Let a job wait no longer."""
@@ -314,13 +318,10 @@ class Gate:
         self.known.discard(job_id)
         self._lines.pop(job_id, None)
 
-    def _give_back(self, at_us: int, job_id: int) -> None:
-        """Count a job no longer, and let others in."""
-        groups, amounts = self._inside.pop(job_id, ((), Limited()))
-        for group in groups:
-            group.count(amounts, -1)
-        for group in groups:
-            self._fill(at_us, group)
+    def _give_back(self, job_id: int) -> None:
+        """Count a job no longer, once all that happens at this instant is known: then others go in, in order."""
+        if job_id in self._inside:
+            self.freed.append(self._inside.pop(job_id))
 
     def _forget_task(self, job_id: int) -> None:
         origin = self._tasks.pop(job_id, None)
@@ -381,6 +382,9 @@ class Gate:
         if held and (groups or job_id in self.known):
             self._wait(at_us, job_id, offered.HELD)
             return
+        if groups and self.freed:
+            heappush(self._late, _place(job))
+            return
         for number, group in enumerate(groups):
             lacks = group.lacks(amounts, group.most)
             if lacks is not None:
@@ -430,23 +434,39 @@ class Gate:
             line[:] = sorted({place for place in line if place[2] in self._lines})
         heappush(line, _place(job))
 
-    def _fill(self, at_us: int, group: _Group) -> None:
-        """Let the jobs go on that wait for a group and have room in it, in order; what does not fit is passed over, as by Slurm."""
-        while True:
-            first: tuple[Place, Limited] | None = None
+    def _fill(self, at_us: int) -> None:
+        """Count jobs no longer that have given back what they had, and let those go on that have room in its group, in order.
+
+        What does not fit is passed over, as by Slurm.
+        """
+        while self.freed:
+            groups: dict[int, _Group] = {}
+            for inside, amounts in self.freed:
+                for group in inside:
+                    group.count(amounts, -1)
+                    groups[id(group)] = group
+            self.freed.clear()
+            while (first := self._first(groups.values())) is not None:
+                if first in self.jobs:
+                    self._go_on(at_us, first)
+
+    def _first(self, groups: Iterable[_Group]) -> int | None:
+        """Return the first of the jobs that wait for a group and have room in it, or that come at this instant; take it out."""
+        found: tuple[Place, list[Place]] | None = (self._late[0], self._late) if self._late else None
+        for group in groups:
             for amounts in list(group.lines):
                 place = self._head(group, amounts)
                 if (
                     place is not None
-                    and (first is None or place < first[0])
+                    and (found is None or place < found[0])
                     and group.lacks(amounts, group.most) is None
                 ):
-                    first = (place, amounts)
-            if first is None:
-                return
-            heappop(group.lines[first[1]])
-            self._lines.pop(first[0][2])
-            self._go_on(at_us, first[0][2])
+                    found = (place, group.lines[amounts])
+        if found is None:
+            return None
+        heappop(found[1])
+        self._lines.pop(found[0][2], None)
+        return found[0][2]
 
     def _head(self, group: _Group, amounts: Limited) -> Place | None:
         """Return the first place of a line, without the void ones before it."""
