@@ -126,7 +126,7 @@ class Agenda:
         """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
         manager, heap, gate = self._manager, self._heap, self.gate
         events: list[m.Event] = []
-        # If the run only waits for nodes to return, no more nodes fail.
+        # If the run only waits for nodes to return, drawn failures are left out: they would never end.
         failing = len(heap) != 1 or not self._only_faults()
         while heap and heap[0][0] <= now_us:
             at_us, rank, ident, version = heappop(heap)
@@ -195,7 +195,7 @@ class Agenda:
         """Return the events of a scripted change, or of a planned fault, after the events ``before`` it at the same instant."""
         if version != _SCRIPT:
             fault = self._faults.pop()
-            return self._strike(fault, before) if failing or fault.kind != "fail" else []
+            return self._strike(fault, before) if failing or fault.kind != "fail" or not fault.drawn else []
         item = self._script.pop()
         match item.change:
             case "fail-node":
@@ -236,7 +236,7 @@ class Agenda:
 
     def _strike(self, fault: NodeFault, before: Iterable[m.Event]) -> list[m.Event]:
         """Return the events of a planned fault, after the events ``before`` it at the same instant."""
-        at_us, kind, node, slowdown = fault
+        at_us, kind, node, slowdown, _ = fault
         nodes = self._manager.nodes
         text = f"node {node}" + (f", {slowdown:g} times as long" if kind == "slow" else "")
         self._manager.diary.note(FaultHappened(at_us, f"node {kind}", text))

@@ -34,6 +34,7 @@ class NodeFault(NamedTuple):
     kind: FaultKind
     node: int
     slowdown: float = 1.0  # for a node that becomes slow: by how many times everything takes longer
+    drawn: bool = False  # without end, unlike those that a plan lists
 
 
 class Alternation(NamedTuple):
@@ -111,7 +112,7 @@ class Faults:
             else:
                 heappop(heap)
             kind = KINDS[rank]
-            yield NodeFault(at_us, kind, node, alternation.slowdown if kind == "slow" else 1.0)
+            yield NodeFault(at_us, kind, node, alternation.slowdown if kind == "slow" else 1.0, drawn=True)
 
     @property
     def slow_nodes(self) -> bool:

@@ -147,7 +147,7 @@ class ScriptEntry:
         str,
         Choice(CHANGES),
         "`cancel`, `cancel-pending` (only if it has not started), `hold`, `release` (a job); `fail-node`, `return-node`; "
-        "`drain-nodes` (running jobs continue), `reserve` (no job may run there from then on)",
+        "`drain-nodes` (running jobs continue), `reserve` (no job may start there from then on)",
     ]
     job: Annotated[int | None, "the job to cancel, hold or release: its number in this run, from 1 in submit order"] = (
         None

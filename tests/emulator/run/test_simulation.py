@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count, islice
+from pathlib import Path
 from random import Random
 
 import pytest
 from tests.emulator.parts import BELIEF, at_once, job, manager, node_class, play, start
 from tests.runs import runs_on
 
+from cosched_emulator import simulate
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import ContendedNodes
@@ -73,6 +75,15 @@ def test_scripted_and_planned_changes_of_nodes_come_in_one_order() -> None:
     failed, returned = [m.NodeFailed(node) for node in (0, 2, 4)], [m.NodeReturned(node) for node in (1, 3)]
     assert agenda.due(7) == [*failed, *returned]
     assert managed.nodes.broken == {0, 2, 4}
+
+
+def test_a_planned_failure_happens_though_all_jobs_wait_for_a_node(tmp_path: Path) -> None:
+    rows = ["1 0 -1 5 1 -1 -1 1 5 -1 1 1 1 1 -1 -1 -1 -1", "2 5 -1 50 2 -1 -1 2 50 -1 1 1 1 1 -1 -1 -1 -1"]
+    (tmp_path / "jobs.swf").write_text("\n".join(["; MaxProcs: 2", *rows]) + "\n")
+    happens = [(2.0, "fail", 1), (20.0, "fail", 0), (30.0, "return", 1), (40.0, "return", 0)]
+    at = [{"at_s": at_s, "do": do, "node": node} for at_s, do, node in happens]
+    run = simulate({"workload": {"swf": str(tmp_path / "jobs.swf")}, "faults": {"at": at}}, "fcfs")
+    assert run.jobs.start_s.tolist() == [0, 40]
 
 
 def test_every_instant_is_one_batch() -> None:

@@ -109,7 +109,7 @@ def test_times_in_each_state_are_exponential(leave: FaultKind, come_back: FaultK
     spans: dict[FaultKind, list[float]] = {leave: [], come_back: []}
     since = [0] * 4
     normal = [True] * 4
-    for at_us, kind, node, slowdown in story(faults, 1_000_000 * S):
+    for at_us, kind, node, slowdown, _ in story(faults, 1_000_000 * S):
         assert kind == (leave if normal[node] else come_back)  # alternately
         assert slowdown == (3.0 if kind == "slow" else 1.0)
         spans[kind].append((at_us - since[node]) / S)
