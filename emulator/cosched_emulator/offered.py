@@ -34,7 +34,8 @@ REASONS: Final = {
 
 # Settings of a scenario: `scenario.sections` says what each does.
 CLOCK_MODES: Final = ("virtual", "scaled", "real")
-ESTIMATES: Final = ("exact", "f-model", "day", "halfway", "predicted")
+PREDICTED: Final = "predicted"
+ESTIMATES: Final = ("exact", "f-model", "day", "halfway", PREDICTED)
 KNOWLEDGE: Final = ("exact", "unknown")
 USAGE_KNOWLEDGE: Final = (*KNOWLEDGE, "shuffled", "inverted")
 LIMITS: Final = ("estimate", "none")

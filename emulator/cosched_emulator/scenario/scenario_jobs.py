@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.sections import WorkloadSection
@@ -25,7 +26,7 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     """
     section = scenario.workload
     workload = _source(scenario, cores, nodes)
-    if section.estimates is not None:
+    if section.estimates not in (None, offered.PREDICTED):
         workload = beliefs.with_estimates(workload, section.estimates, section.estimate_factor, scenario.seed)
     workload = _with_demand(workload, scenario)
     workload = _with_usage(workload, scenario)
@@ -57,9 +58,13 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
 
 
 def _with_load(workload: Workload, scenario: Scenario, cores: int) -> Workload:
-    """Return the complete jobs brought to the scenario's load, and then shaken: load and submissions do not depend on shaking."""
+    """Return the complete jobs brought to the scenario's load, and then shaken: load and submissions do not depend on shaking.
+
+    Predicted estimates come between: what is known at a submission depends on the load.
+    """
     section = scenario.workload
-    if section.load is None and not section.shake:
+    predicted = section.estimates == offered.PREDICTED
+    if section.load is None and not section.shake and not predicted:
         return workload
     from cosched_emulator.workload.scaling import with_load, with_shaken_runs  # noqa: PLC0415 - as above
 
@@ -68,6 +73,8 @@ def _with_load(workload: Workload, scenario: Scenario, cores: int) -> Workload:
         if machine is None:
             raise ConfigurationError("workload.load", "a size of the cluster: the log names no machine", "none")
         workload = with_load(workload, section.load, machine)
+    if predicted:
+        workload = beliefs.with_estimates(workload, offered.PREDICTED)
     if section.shake:
         workload = with_shaken_runs(workload, section.shake, section.shake_seed, scenario.seed)
     return workload

@@ -345,8 +345,8 @@ class WorkloadSection:
         bounds.Choice(offered.ESTIMATES),
         '`"exact"`: the run time; `"f-model"`: run time x (1 + U x factor), U uniform in [0, 1); `"day"`: a day '
         'for each job, or its run time if that is longer; `"halfway"`: the mean of run time and estimate of the source; '
-        '`"predicted"`: the mean of the last two run times of the '
-        "user, at most the estimate of the source, whose limits stay. Where not given: what the source says, exact for "
+        '`"predicted"`: the mean of the last two run times of the user that would be known at the submission if no job '
+        "waited, at most the estimate of the source, whose limits stay. Where not given: what the source says, exact for "
         "the model. Limits follow the new estimate",
     ] = None
     estimate_factor: Annotated[

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cosched_emulator import offered
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import Column, Computed, Jobs, Numbers, Same, columns_of, round_up_all_us
 from cosched_hwmodel.draws import uniform, uniforms
@@ -40,7 +41,7 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
     """
     jobs = columns_of(workload.jobs)
     run_us = jobs.run_us.array
-    if model == "predicted":
+    if model == offered.PREDICTED:
         jobs = jobs.having(estimate_us=Numbers(predicted_us(jobs)))
         return workload._replace(jobs=jobs, notes=(*workload.notes, "estimates: predicted, limits as they were"))
     if model == "day":

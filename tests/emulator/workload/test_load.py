@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.reader import scenario_of_table
+from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.scaling import offered_load, with_load
@@ -57,6 +59,17 @@ def test_gaps_by_hand() -> None:
 def test_what_cannot_be(jobs: tuple[WorkloadJob, ...], message: str) -> None:
     with pytest.raises(ConfigurationError, match=f"^{message}"):
         with_load(Workload(jobs, 8, "bad"), 0.5, 8)
+
+
+def test_predictions_know_what_has_ended_at_the_load(tmp_path: Path) -> None:
+    # Gaps are halved: the second job would end after the third is submitted, the third after the fourth.
+    rows = [f"{job} {at_s} -1 {run_s} 1 -1 -1 1 1000 -1 1 1 1 1 -1 -1 -1 -1" for job, at_s, run_s in
+            ((1, 0, 100), (2, 200, 200), (3, 500, 300), (4, 1000, 10))]  # fmt: skip
+    (tmp_path / "log.swf").write_text("\n".join(["; MaxProcs: 1", *rows]) + "\n")
+    table = {"workload": {"swf": str(tmp_path / "log.swf"), "estimates": "predicted"}}
+    for load, seconds in ((None, [1000, 1000, 150, 250]), (1.22, [1000, 1000, 1000, 150])):
+        workload = build_workload(scenario_of_table(table, {"workload": {"load": load}} if load else {}), 1)
+        assert [one.spec.estimate_us // SECOND for one in workload.jobs] == seconds
 
 
 def test_a_real_log(traces: Path) -> None:
