@@ -435,10 +435,7 @@ class Gate:
         heappush(line, _place(job))
 
     def _fill(self, at_us: int) -> None:
-        """Count jobs no longer that have given back what they had, and let those go on that have room in its group, in order.
-
-        What does not fit is passed over, as by Slurm.
-        """
+        """Count what is given back no longer; let those go on, in order, that have room there. Others are passed over, as by Slurm."""
         while self.freed:
             groups: dict[int, _Group] = {}
             for inside, amounts in self.freed:
@@ -456,11 +453,7 @@ class Gate:
         for group in groups:
             for amounts in list(group.lines):
                 place = self._head(group, amounts)
-                if (
-                    place is not None
-                    and (found is None or place < found[0])
-                    and group.lacks(amounts, group.most) is None
-                ):
+                if place is not None and group.lacks(amounts, group.most) is None and (not found or place < found[0]):
                     found = (place, group.lines[amounts])
         if found is None:
             return None
