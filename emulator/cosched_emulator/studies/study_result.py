@@ -22,7 +22,8 @@ from cosched_emulator.api.arrow import stream_of
 from cosched_emulator.api.tables import frame_of
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.comparison import most_of
-from cosched_emulator.results.figures.metrics import PERCENTS
+from cosched_emulator.results.figures.metrics import MACHINE, PERCENTS, STATISTICS
+from cosched_emulator.results.figures.metrics import QUANTITIES as OF_JOBS
 from cosched_emulator.results.harm import Harm, HarmFigures, Outcomes, measure_harm
 from cosched_emulator.results.shown import Shown
 from cosched_emulator.statistics import intervals
@@ -214,12 +215,15 @@ class SeedRows:
 
         Figures of harm may differ all the same: the baselines' shaken run times are drawn.
         """
-        figures = [{name: row[name] for name in row if _of_run(name)} for row in self.rows]
-        return any(figures) and intervals.all_equal(figures)
+        names = [
+            name for name in self.rows[0] if name not in PLACES and name not in ORIGIN and not name.startswith(HARM)
+        ]
+        names = [name for name in names if name in _OF_RUN] or names
+        return bool(names) and intervals.all_equal([[row[name] for name in names] for row in self.rows])
 
 
-def _of_run(column: str) -> bool:
-    return column not in PLACES and column not in ORIGIN and not column.startswith(HARM)
+# Not those of measures, which may draw by the seed or take times
+_OF_RUN: Final = frozenset((*MACHINE, *(f"{name}_{statistic}" for name in OF_JOBS for statistic in STATISTICS)))
 
 
 def series_of(rows: Iterable[Row]) -> list[SeedRows]:

@@ -115,6 +115,8 @@ def test_intervals_are_over_seeds_and_changes_are_paired() -> None:
     assert not a.repeats
     assert series_of(series_rows(a=[1.0, 1.0]))[0].repeats
     assert series_of(series_rows(a=[1.0]))[0].repeats is False
+    drawn = [{**row, "wait_s_mean": 3.0} for row in series_rows(a=[1.0, 2.0])]  # x is of a measure that draws
+    assert series_of(drawn)[0].repeats
 
 
 def test_seeds_that_only_one_has_do_not_count() -> None:
