@@ -215,11 +215,14 @@ class SeedRows:
 
         Figures of harm may differ all the same: the baselines' shaken run times are drawn.
         """
-        names = [
-            name for name in self.rows[0] if name not in PLACES and name not in ORIGIN and not name.startswith(HARM)
-        ]
-        names = [name for name in names if name in _OF_RUN] or names
-        return bool(names) and intervals.all_equal([[row[name] for name in names] for row in self.rows])
+        figures = [{name: row[name] for name in row if name in _OF_RUN} for row in self.rows]
+        if not any(figures):
+            figures = [{name: row[name] for name in row if _is_figure(name)} for row in self.rows]
+        return any(figures) and intervals.all_equal(figures)
+
+
+def _is_figure(column: str) -> bool:
+    return column not in PLACES and column not in ORIGIN and not column.startswith(HARM)
 
 
 # Not those of measures, which may draw by the seed or take times
