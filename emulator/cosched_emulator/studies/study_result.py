@@ -202,12 +202,11 @@ class SeedRows:
         return intervals.difference_of(self._beside(figure, base), base.by_seed(figure), level)
 
     def _beside(self, figure: str, base: SeedRows) -> dict[int, float]:
-        """Return a figure by seed for a comparison; a pair of runs that is the same under all seeds counts once."""
-        mine = self.by_seed(figure)
-        if self.repeats and base.repeats:
-            seeds = {int(row[SEED] or 0) for row in base.rows}
-            return dict([item for item in mine.items() if item[0] in seeds][:1])
-        return mine
+        """Return a figure by seed for a comparison; a pair of runs that gave the same figures under all seeds counts once."""
+        mine, theirs = self.by_seed(figure), base.by_seed(figure)
+        both = {seed: value for seed, value in mine.items() if seed in theirs}
+        same = self.repeats and base.repeats and intervals.all_equal([(mine[seed], theirs[seed]) for seed in both])
+        return dict([*both.items()][:1]) if same else both
 
     @cached_property
     def repeats(self) -> bool:

@@ -117,6 +117,9 @@ def test_intervals_are_over_seeds_and_changes_are_paired() -> None:
     assert series_of(series_rows(a=[1.0]))[0].repeats is False
     drawn = [{**row, "wait_s_mean": 3.0} for row in series_rows(a=[1.0, 2.0])]  # x is of a measure that draws
     assert series_of(drawn)[0].repeats
+    drawn = [{**row, "wait_s_mean": 3.0} for row in series_rows(a=[1.0, 2.0], b=[2.0, 5.0], c=[1.0, 1.0])]
+    a, b, c = series_of(drawn)
+    assert [each.n for each in (b.change("x", a), b.change("x", c), b.change("wait_s_mean", a)) if each] == [2, 2, 1]
 
 
 def test_seeds_that_only_one_has_do_not_count() -> None:
