@@ -34,14 +34,14 @@ class Slack(api.Fairness):
     """A limit on delays: no job may respond later than expected at submission times ``factor``.
 
     The expected response time is the simulated one times ``adjust``: the paper's .75 accounts for two effects that the simulation
-    leaves out, jobs that run in other slices and later co-location that makes all jobs faster (section 5.1). ``members``: the jobs of
-    a group are held to the limit, too; step 6 of the paper holds all *other* jobs to it.
+    leaves out, jobs that run in other slices and later co-location that makes all jobs faster (section 5.1). Step 6 of the paper holds
+    all *other* jobs to the limit; with ``members`` those of the group are held to it, too.
     """
 
     needs: ClassVar[api.Needs] = frozenset({api.WHOLE_NODES, api.COMPANY})
     protocol_features: ClassVar[api.Needs] = frozenset({"notes"})
 
-    def __init__(self, *, factor: float = 1.5, adjust: float = 0.75, members: bool = True) -> None:
+    def __init__(self, *, factor: float = 1.5, adjust: float = 0.75, members: bool = False) -> None:
         self.factor = factor
         self.adjust = adjust
         self.members = members

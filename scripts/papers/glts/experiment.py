@@ -49,7 +49,7 @@ GAPS: Final = ("1.0", "0.95", "0.9", "0.85")
 ORIGINAL: Final = "original"
 BY_DELAY: Final = "by-delay"
 ABSOLUTE: Final = "absolute-gain"
-OTHERS: Final = "others-alone"
+MEMBERS: Final = "members-held"
 EXACT: Final = "exact"
 BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     EXACT: ("all slowdowns exactly", {}),
@@ -81,7 +81,7 @@ READINGS: Final[Mapping[str, Variant]] = {
         ["CST", "CSTWS"], "matching.space=true"),
     "pairs-half": _set('no job of a pair scheduler gets all cores of its nodes ("only coscheduling"), unless they run it no slower than'
         " one", "readings", ["CST", "CSTWS"], "placement.max_slowdown=1", works=["W1"]),
-    OTHERS: _set("the fairness rule protects other jobs, not those of the group (step 6)", "members", [GLTS], "fairness.members=false"),
+    MEMBERS: _set("the fairness rule protects the jobs of a group, too", "members", [GLTS], "fairness.members=true"),
     "resume-0": Variant("preemption costs nothing instead of 60 s a slice", {"preemption": {"resume_s": 0.0}}, (), BOTH, [SSP, GLTS],
         stage="readings"),
 }

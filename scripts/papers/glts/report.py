@@ -196,7 +196,7 @@ PARTS: Final[Mapping[str, pages.Section]] = {
     ),
     "Response against the one expected": pages.sections({f"{name.capitalize()} jobs": delays(name) for name in ("medium", "long")}, 3),
     "Which schedulers keep up": pages.joined(pages.means_table(LENGTHS, BOTH),
-        saturation(BOTH, Queue("waiting_first_half", "waiting_second_half", unit="jobs that wait"))),
+        saturation(BOTH, Queue("waiting_first_half", "waiting_second_half", unit="waiting jobs"))),
     "Who is worse off": harm(ex.SSP, OF_GROUPED, [Where(work, ex.GLTS) for work in ex.AARR]),
     "Workload": workload_table(),
     "Slices and growth": plain(),

@@ -35,7 +35,7 @@ GROUP = {
     "choice": "best", "blocks": "all", "sort": True, "sort_running": True, "absolute": False, "fairness_tries": "all",
     "short_s": 600.0, "space": True, "low_load": "all",
 }  # fmt: skip
-SLACK = {"name": "slack", "factor": 1.5, "adjust": 0.75, "members": True}
+SLACK = {"name": "slack", "factor": 1.5, "adjust": 0.75, "members": False}
 CLASSES = {
     "name": "classes", "interval_s": 3600.0, "short_slice_s": 600.0, "medium_share": 0.3, "short_s": 600.0, "medium_s": 10_800.0,
 }  # fmt: skip
