@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +142,13 @@ def test_unreadable_files_are_input_errors(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(InputError, match=f"^{path}: expected a whole gzip file, got a truncated or damaged one"):
+            read_swf(path, SwfOptions(skip_bad_rows=True))
+    for name, content in {"bzip2": bz2.compress(packed), "xz": lzma.compress(packed)}.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(
+            InputError, match=f"^{path}: expected a log as text or gzip, got one packed by {name} .unpack"
+        ):
             read_swf(path, SwfOptions(skip_bad_rows=True))
     junk = tmp_path / "junk"
     junk.write_bytes(bytes(range(256)) * 20)

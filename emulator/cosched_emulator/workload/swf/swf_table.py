@@ -229,11 +229,17 @@ def _standard_input(file: str) -> bytes:
     return _bounded(gzip.open(plain, "rb") if content[:2] == b"\x1f\x8b" else plain, file)
 
 
+_PACKED: Final = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd", b"PK\x03\x04": "zip"}
+
+
 def _bounded(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
     """Return the content of a stream; InputError as soon as it has a line or a number of lines that no log has."""
-    chunks = []
+    chunks: list[bytes] = []
     number, length = 1, 0  # of the line that is open
     while chunk := stream.read(_CHUNK):
+        packed = None if chunks else next((name for begin, name in _PACKED.items() if chunk.startswith(begin)), None)
+        if packed is not None:
+            raise InputError(file, "a log as text or gzip", f"one packed by {packed}", hint="unpack it")
         chunks.append(chunk)
         length += chunk.find(b"\n") if b"\n" in chunk else len(chunk)
         if length > _LONGEST_LINE:
