@@ -34,8 +34,8 @@ from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.process import Service
 from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import started_by
+from cosched_plugin.protocol.limits import MAX_FRAME_BYTES, most_actions
+from cosched_plugin.protocol.messages import count_actions
 from cosched_plugin.protocol.session import State
 from cosched_terminal.console import WARNING, Log
 
@@ -281,8 +281,7 @@ class LiveServer:
         if self._sent_s is not None:
             self.status.count_answer(time.monotonic() - self._sent_s)
             self._sent_s = None
-        most = MAX_ACTIONS + MAX_ACTIONS_A_JOB * max(self._sent_jobs, self._known_jobs())
-        count = sum([max(1, len(started_by(action))) for action in message.actions])
+        most, count = most_actions(max(self._sent_jobs, self._known_jobs())), count_actions(message.actions)
         if count > most:
             self._drop_scheduler(f"an answer has {count} actions; expected at most {most}")
             return

@@ -198,23 +198,22 @@ def brief(answer: Answer) -> list[str]:
     recorded, present = own_log(answer)
     found = answer.distance
     busy = [None, None] if found is None else [found.busy_recorded, found.busy_simulated]
-    logged = _waits_text(recorded, busy[0])
     name = f"Baseline ({baseline_name(answer.prepared.question)}): "
     return [
         *text_lines(headline(answer), 3),
         *text_lines(f"How sure: {how_sure(answer)}", 2),
-        *text_lines(f"Your log: {logged}{' while jobs wait' * logged.endswith('busy')}", 1),
+        *text_lines(f"Your log: {_waits_text(recorded, busy[0], ' while jobs wait')}", 1),
         *text_lines(f"{name}{_waits_text(present, busy[1])}", 1),
         *text_lines("; ".join(_by_verdict(answer)), 2),
         *text_lines(f"Next: {next_step(answer)}", 1),
     ]
 
 
-def _waits_text(found: Summary | None, busy: float | None) -> str:
+def _waits_text(found: Summary | None, busy: float | None, when: str = "") -> str:
     if found is None:
         return "no waits"
     told = f"mean wait {found.mean:,.0f} min, median {found.median:,.0f}, p95 {found.p95:,.0f}"
-    return told if busy is None or math.isnan(busy) else f"{told}; {100 * busy:.0f} % busy"
+    return told if busy is None or math.isnan(busy) else f"{told}; {100 * busy:.0f} % busy{when}"
 
 
 def _by_verdict(answer: Answer) -> Iterator[str]:

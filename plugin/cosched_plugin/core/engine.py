@@ -24,7 +24,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, refuse
 from cosched_plugin.protocol.features import FEATURE_ACTIONS
-from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
+from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_FRAME_BYTES, most_actions
 from cosched_plugin.protocol.messages import started_by
 from cosched_plugin.protocol.values import check_note
 from cosched_plugin.protocol.vocabulary import ACTIONS_BY_KIND
@@ -163,7 +163,7 @@ class SchedulerCore:
         """Return how many actions a reply may have that has these so far, by the jobs that there were before it."""
         state = self._state
         rejected = sum([type(action) is m.RejectJob for action in actions])
-        return MAX_ACTIONS + MAX_ACTIONS_A_JOB * (len(state.queue) + len(state.running) + rejected)
+        return most_actions(len(state.queue) + len(state.running) + rejected)
 
     # A refusal of an earlier batch than the last, or of another scheduler's reply, is of starts, and names the jobs: they wait again.
     # All else that has not happened after all is told by events, as a scheduler that was restarted does not know it either.

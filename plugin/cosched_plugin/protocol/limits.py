@@ -23,3 +23,8 @@ MAX_ACTIONS = 10_000  # of a reply, for no job
 MAX_ACTIONS_A_JOB = 10  # further ones for each pending or running job
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
+
+
+def most_actions(jobs: int) -> int:
+    """Return how many actions a reply may have, by the number of jobs that are pending or running."""
+    return MAX_ACTIONS + MAX_ACTIONS_A_JOB * jobs

@@ -3,6 +3,7 @@
 Times and spans are integers of microseconds (``_us``). Jobs and nodes are dense integers from the manager. PROTOCOL.md has the rules.
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.composite.job_profile import Profile
@@ -468,6 +469,11 @@ def starts_of(action: Action) -> tuple[StartJob, ...]:
 def started_by(action: Action) -> tuple[int, ...]:
     """Return the jobs that an action starts."""
     return tuple(start.job_id for start in starts_of(action))
+
+
+def count_actions(actions: Iterable[Action]) -> int:
+    """Return how many actions a reply has for `most_actions`: one that starts jobs counts once for each."""
+    return sum([max(1, len(started_by(action))) for action in actions])
 
 
 # ---------------------------------------------------------------- session messages

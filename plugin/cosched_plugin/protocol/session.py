@@ -23,7 +23,7 @@ from cosched_plugin.protocol.features import (
     unknown_kinds,
     welcome_for,
 )
-from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_ROUNDS
+from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ROUNDS, most_actions
 
 # The table of the conversation: which end may send which message in which state, and the next state.
 
@@ -477,9 +477,8 @@ class ManagerSession(Session):
             return NOTHING  # sent before the resync that is under way; the batch will be sent again
         if message.now_us != self.batch.now_us:
             raise RemoteProtocolError("clock", "now_us", f"expected {self.batch.now_us}, got {message.now_us}")
-        if (
-            self._lockstep and len(message.actions) > MAX_ACTIONS
-        ):  # live, the manager counts: it knows the jobs of then and now
+        # Live, the manager counts: it knows the jobs of then and now.
+        if self._lockstep and len(message.actions) > MAX_ACTIONS:
             self._check_number(message.actions, self.batch.events)
         self.state = after
         self.seq = message.seq
@@ -493,8 +492,7 @@ class ManagerSession(Session):
         """Raise RemoteProtocolError for more actions than the answer to a batch may have."""
         state = self._inventory()
         jobs = len(state.pending) + len(state.running) + sum([type(event) is m.JobSubmitted for event in events])
-        most = MAX_ACTIONS + MAX_ACTIONS_A_JOB * jobs
-        count = sum([max(1, len(m.started_by(action))) for action in actions])
+        most, count = most_actions(jobs), m.count_actions(actions)
         if count > most:
             raise RemoteProtocolError("limit", "actions", f"{count} actions; the limit is {most}")
 

@@ -229,7 +229,14 @@ def _standard_input(file: str) -> bytes:
     return _bounded(gzip.open(plain, "rb") if content[:2] == b"\x1f\x8b" else plain, file)
 
 
+# How files begin that other programs have packed.
 _PACKED: Final = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"(\xb5/\xfd": "zstd", b"PK\x03\x04": "zip"}
+
+
+def _refuse_packed(content: bytes, file: str) -> None:
+    for begin, name in _PACKED.items():
+        if content.startswith(begin):
+            raise InputError(file, "a log as text or gzip", f"one packed by {name}", hint="unpack it")
 
 
 def _bounded(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
@@ -237,9 +244,8 @@ def _bounded(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
     chunks: list[bytes] = []
     number, length = 1, 0  # of the line that is open
     while chunk := stream.read(_CHUNK):
-        packed = None if chunks else next((name for begin, name in _PACKED.items() if chunk.startswith(begin)), None)
-        if packed is not None:
-            raise InputError(file, "a log as text or gzip", f"one packed by {packed}", hint="unpack it")
+        if not chunks:
+            _refuse_packed(chunk, file)
         chunks.append(chunk)
         length += chunk.find(b"\n") if b"\n" in chunk else len(chunk)
         if length > _LONGEST_LINE:
