@@ -46,13 +46,14 @@ _ONES: Final = {  # a 1 asks for nothing on nodes with one thread a core
 }
 _PARTS_OF_GPUS: Final = frozenset({"shard", "mps"})  # what has lent them to some jobs is no device for others meanwhile
 
-# States and flags of nodes in which they take no job. NOT_RESPONDING is none of them: it shows for seconds after a resume.
+# States and flags of nodes in which they take no job. NOT_RESPONDING is none of them: it shows for seconds after a resume. Nor is a
+# power that is off, or coming: Slurm puts a job there, which is CONFIGURING until the node is up (22.05 to 26.05).
 _BASES: Final = frozenset({"IDLE", "ALLOCATED", "MIXED", "DOWN", "ERROR", "FUTURE", "UNKNOWN"})
 _GOOD: Final = frozenset({"IDLE", "ALLOCATED", "MIXED"})
 _BAD_FLAGS: Final = frozenset(
     {
-        "DRAIN", "FAIL", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP",
-        "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNDRAIN", "PLANNED_DOWN", "INVALID_REG", "INVALID", "NO_RESPOND_DOWN",
+        "DRAIN", "FAIL", "POWERING_DOWN", "POWER_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNDRAIN", "PLANNED_DOWN",
+        "INVALID_REG", "INVALID", "NO_RESPOND_DOWN",
     }
 )  # fmt: skip
 

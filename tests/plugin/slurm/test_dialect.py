@@ -47,6 +47,22 @@ def test_a_plain_job_is_understood_by_every_version(file: str) -> None:
     assert (node.name, node.takes_jobs, node.partitions, node.memory_mb) == ("tick", True, ("tick",), 4000)
 
 
+@pytest.mark.parametrize(
+    ("state", "takes"),
+    [
+        (["IDLE", "CLOUD", "POWERED_DOWN"], True),  # Slurm powers it up for the job, which is CONFIGURING meanwhile
+        (["ALLOCATED", "NOT_RESPONDING", "POWERING_UP"], True),
+        (["IDLE", "POWERING_DOWN"], False),
+        (["DOWN", "POWERED_DOWN"], False),  # it has not come up in ResumeTimeout
+        (["IDLE", "DRAIN", "POWERED_DOWN"], False),
+    ],
+)
+def test_a_node_that_slurm_saves_power_on_takes_jobs_while_slurm_would_wake_it(state: list[str], takes: bool) -> None:
+    parts = {"name": "n0", "sockets": 1, "cores": 2, "threads": 1}
+    newer, older = {"state": state}, {"state": state[0].lower(), "state_flags": state[1:]}
+    assert [node_of({**parts, **shown}).takes_jobs for shown in (newer, older)] == [takes, takes]
+
+
 def recorded_updates() -> list[dict[str, Any]]:
     return [json.loads(line) for file in MODERN.glob("*-updates.jsonl") for line in file.read_text().splitlines()]
 
