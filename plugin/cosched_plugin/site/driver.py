@@ -32,6 +32,7 @@ from cosched_plugin.site.snapshots import (
     Rules,
     Snapshot,
     events_between,
+    is_another,
     with_threads,
 )
 from cosched_plugin.site.store import HANDING, SENT, Order, Store
@@ -130,12 +131,17 @@ class Driver:
     # anything yet, all that has changed meanwhile goes into the books alone, from which `inventory` tells it.
     def begin(self, now_us: int, snapshot: Snapshot) -> None:
         """Take over from the store and from a first snapshot."""
-        self._advance(now_us)
+        held = len(self.books)
+        ahead_us = self.books.ledger.now_us - now_us
+        if ahead_us > 0:
+            self.lost.append(f"the store is {ahead_us / 1_000_000:.0f} s ahead: the clock was set back")
+        self.books.ledger.now_us = now_us
+        self._orders = [order._replace(since_us=min(order.since_us, now_us)) for order in self._orders]
+        self._forget_others(snapshot)
         finished = sum(order.state != SENT for order in self._orders)
         if finished:
             self._finish()
             self.lost.append(f"the last reply was finished: {finished} actions, some maybe for the second time")
-        held = len(self.books)
         self.update(now_us, snapshot)
         events = self._absorb()
         unseen = sum(isinstance(event, m.JobEnded) and event.state == m.UNKNOWN for event in events)
@@ -149,6 +155,20 @@ class Driver:
             )
         elif not held and len(self.books):
             self.lost.append("the store held no jobs")
+
+    # As after a manager has lost its state, and with the store of another manager.
+    def _forget_others(self, snapshot: Snapshot) -> None:
+        """Let the jobs of the store end whose numbers other jobs have by now: what was decided for them is not for these."""
+        known = {job_id: self.books.polled(job_id) for job_id in snapshot.jobs}
+        others = {
+            job_id
+            for job_id, polled in snapshot.jobs.items()
+            if (was := known[job_id]) is not None and is_another(was, polled.spec.submit_us, polled.restarts)
+        }
+        self._orders = [order for order in self._orders if others.isdisjoint(_jobs_of(order.action))]
+        self._tell_books([m.JobEnded(job_id, m.UNKNOWN) for job_id in sorted(others)])
+        if others:
+            self.lost.append(f"{len(others)} numbers of jobs are other jobs' by now")
 
     def _absorb(self) -> list[m.Event]:
         """Let what the last snapshot tells happen in the books alone, for a scheduler that begins with them; return it."""

@@ -117,16 +117,18 @@ class Manager(Protocol):
 
 
 class Clock:
-    """Time since the epoch; in microseconds it never runs backwards."""
+    """Time since the epoch; in microseconds it never runs backwards: where it was set back, it runs at half speed for a while."""
 
     def __init__(self, now_s: Callable[[], float] = time.time) -> None:
         self.now_s = now_s
-        self.latest_us = 0
+        self._latest_us = self._shown_us = 0  # what was told last, and what the clock has shown
 
     def now_us(self) -> int:
-        """Return the time, or the latest one that was told."""
-        self.latest_us = max(self.latest_us, int(self.now_s() * SECOND_US))
-        return self.latest_us
+        """Return the time, or a later one that was told, and half of what has passed since."""
+        shown_us = int(self.now_s() * SECOND_US)
+        passed_us = max(0, shown_us - self._shown_us)
+        self._latest_us, self._shown_us = max(shown_us, self._latest_us + passed_us // 2), shown_us
+        return self._latest_us
 
 
 class Notices:
@@ -171,7 +173,6 @@ class PollLoop:
         self._least_rest_s = POLL_S  # between two polls
         self.gauges = dict(QUEUE_GAUGES)  # of the status, by its fields
         self.status = Status(self.fields, self.gauges)
-        clock.latest_us = max(clock.latest_us, driver.books.ledger.now_us)
 
     def fields(self) -> Mapping[str, Value]:
         """Return what the status says of the queue; another thread asks."""

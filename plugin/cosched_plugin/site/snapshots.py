@@ -29,6 +29,9 @@ from cosched_plugin.protocol import messages as m
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
+ANOTHER_US: Final = (
+    600_000_000  # between submissions of jobs with one number, if not of the same: by less may clocks differ
+)
 
 
 class PolledJob(NamedTuple):
@@ -114,7 +117,7 @@ def _of_job(
             yield 0, _CHANGES, m.JobModified(spec)
         if polled.held != (was.held and not ran):
             yield 0, _CHANGES, m.JobHeld(job_id) if polled.held else m.JobReleased(job_id)
-    elif was.state == PENDING or _is_elsewhere(was, polled, rules) or spec.processes != was.spec.processes:
+    elif was.state == PENDING or _is_elsewhere(was, polled, now_us, rules) or spec.processes != was.spec.processes:
         yield from _started(job_id, spec, polled, now_us, known=not changed)
     else:
         if changed:
@@ -128,10 +131,16 @@ def _description(spec: m.JobSpec, was: PolledJob | None, now_us: int) -> m.JobSp
     return spec if submit_us == spec.submit_us else spec._replace(submit_us=submit_us)
 
 
-def _is_elsewhere(was: PolledJob, polled: PolledJob, rules: Rules) -> bool:
+def is_another(was: PolledJob, submit_us: int, restarts: int) -> bool:
+    """Return whether a job's number is another job's by now: a requeue, which sets a new submission, is counted."""
+    return not restarts and abs(submit_us - was.spec.submit_us) > ANOTHER_US
+
+
+def _is_elsewhere(was: PolledJob, polled: PolledJob, now_us: int, rules: Rules) -> bool:
     """Return whether a running job has been started anew since, or has other nodes or another start."""
-    again = polled.restarts > was.restarts
-    return again or polled.runs != was.runs or abs(polled.start_us - was.start_us) > rules.grain_us
+    # A manager whose clock is ahead shows starts to come, which are told as now: not once more with each poll until then.
+    other = polled.start_us <= now_us and abs(polled.start_us - was.start_us) > rules.grain_us
+    return other or polled.restarts > was.restarts or polled.runs != was.runs
 
 
 def _started(job_id: int, spec: m.JobSpec, polled: PolledJob, now_us: int, *, known: bool) -> Iterator[_Entry]:

@@ -25,7 +25,7 @@ from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import LoggedJob, Manager
-from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
+from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot, is_another
 from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, runs_of, with_layout
 from cosched_plugin.slurm.limits import Facts, Limits, Room, counts_of, counts_to_be, in_words
 from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, ranges_in
@@ -224,6 +224,8 @@ class Cluster(Manager):
         room = [cores * self.share for cores in self._cores_of]
         for number, job in self.records.items():
             known = books.polled(number)
+            if known is not None and is_another(known, job.submit_s * SECOND_US, job.restarts):
+                known = None
             # One that completes is still there, with all of its nodes; it may be on its way back to the queue.
             completes = job.state == "COMPLETING"
             was_there = known is not None and known.state != PENDING and (completes or known.restarts == job.restarts)

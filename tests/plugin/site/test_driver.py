@@ -31,7 +31,8 @@ from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 from cosched_plugin.protocol.vocabulary import record
 from cosched_plugin.site.driver import Driver, Outcome
-from cosched_plugin.site.snapshots import PENDING, RUNNING, Snapshot
+from cosched_plugin.site.poll_loop import Clock
+from cosched_plugin.site.snapshots import PENDING, RUNNING, PolledJob, Snapshot
 from cosched_plugin.site.store import SENT, Order, Store, _body, _rows_of
 
 
@@ -383,6 +384,40 @@ def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> 
         third.begin(100 * SECOND_US, Snapshot({}))
         assert third.lost == ["1 jobs have ended since, with unknown states"]
         assert third.inventory().running == ()
+
+
+def test_a_store_is_of_use_where_the_clock_was_set_back_and_where_other_jobs_have_its_numbers(tmp_path: Path) -> None:
+    cluster = one_job()
+    cluster.delay_us = 3 * SECOND_US
+    late_us = 1_000 * 3_600 * SECOND_US
+    with ExitStack() as stores:
+
+        def driver() -> Driver:
+            return Driver(MACHINE, stores.enter_context(closing(Store(str(tmp_path / "store")))), cluster)
+
+        first = driver()
+        first.begin(late_us, cluster.look())
+        settle(first, lambda welcome: core_of("fcfs", welcome))  # the start is on its way
+        set_back = driver()
+        set_back.begin(5 * SECOND_US, cluster.look())
+        assert set_back.lost == ["the store is 3599995 s ahead: the clock was set back"]
+        assert set_back.due_us() == 7 * SECOND_US  # when the start is given up
+        spec = m.JobSpec(1, 3_600 * SECOND_US, 1, 10 * SECOND_US)  # after the manager has lost its state
+        other = driver()
+        other.begin(late_us, Snapshot({1: PolledJob(spec, PENDING)}))
+        assert other.lost == ["1 numbers of jobs are other jobs' by now"]
+        assert [pending.spec for pending in other.inventory().pending] == [spec]
+        assert not other.awaits_starts
+        requeued = driver()
+        requeued.begin(late_us, Snapshot({1: PolledJob(spec._replace(submit_us=0), PENDING, restarts=1)}))
+        assert requeued.lost == []
+
+
+def test_a_clock_that_is_set_back_goes_on_at_half_speed_until_it_is_right_again() -> None:
+    shown_s = iter((10_000, 6_400, 6_410, 13_580, 13_620, 14_000))
+    clock = Clock(lambda: next(shown_s))
+    told_s = [clock.now_us() / SECOND_US for _ in range(6)]
+    assert told_s == [10_000, 10_000, 10_005, 13_590, 13_620, 14_000]
 
 
 def test_a_job_that_no_empty_machine_holds_is_not_told() -> None:

@@ -230,6 +230,18 @@ def test_what_differs_by_less_than_the_manager_can_tell_is_the_same() -> None:
         assert isinstance(event, kind)
 
 
+def test_a_start_to_come_by_the_managers_clock_is_told_once_as_now_and_once_as_it_was() -> None:
+    rules = Rules(grain_us=SECOND_US)
+    seen = PolledJob(spec(1), RUNNING, start_us=NOW_US + 60 * SECOND_US, runs=on(0))
+    (started,) = events_between(Snapshot({1: seen._replace(state=PENDING, runs=())}), Snapshot({1: seen}), NOW_US)
+    assert isinstance(started, m.JobStarted)
+    assert started.start_us == NOW_US
+    told = Snapshot({1: seen._replace(start_us=NOW_US)})
+    assert events_between(told, Snapshot({1: seen}), NOW_US + 30 * SECOND_US, rules) == []
+    (again,) = events_between(told, Snapshot({1: seen}), seen.start_us, rules)
+    assert again == started._replace(start_us=seen.start_us)
+
+
 def test_a_job_without_threads_has_those_of_its_plan_or_the_lowest() -> None:
     somewhere = ThreadMask(0)
     seen = Snapshot(
