@@ -163,6 +163,7 @@ def enforce(
     log, clock = asked.log, Clock()
     with ExitStack() as open_things:
         open_things.enter_context(only_process(state))
+        open_things.enter_context(only_placing(asked.site, shown(_show("config"))))
         cluster = asked.cluster(observed=False, acts=True)
         store = open_store(state, cluster.names, log)
         open_things.callback(store.close)
@@ -212,7 +213,7 @@ def seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
         )
     with ExitStack() as held:
         if not dry:
-            held.enter_context(only_seating(asked.site, shown(_show("config"))))
+            held.enter_context(only_placing(asked.site, shown(_show("config"))))
         return _seat_guests(asked, dry=dry, requeues=requeues)
 
 
@@ -243,19 +244,19 @@ def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
 
 
 @contextmanager
-def only_seating(site: Site, config: Shown) -> Iterator[None]:
-    """Keep other processes away: two would put back what the other one asks. UsageError where another one is there."""
+def only_placing(site: Site, config: Shown) -> Iterator[None]:
+    """Keep other processes away: two would take back what the other one places. UsageError where another one is there."""
     where = " ".join(config.get(key, "") for key in ("ClusterName", "SlurmctldHost[0]", "SlurmctldPort"))
     with ExitStack() as held:
-        for guest in sorted(set(site.guests.values())):
+        for partition in sorted(site.partitions):
             # A name of the machine, whoever runs a process, with any state folder and address; and the kernel gives it back.
-            name = f"\0cosched-guests-{sha256(f'{where} {guest}'.encode()).hexdigest()[:24]}"
+            name = f"\0cosched-{sha256(f'{where} {partition}'.encode()).hexdigest()[:24]}"
             one = held.enter_context(socket.socket(socket.AF_UNIX))
             try:
                 one.bind(name)
             except OSError as error:
-                seats = f"process {_owner(name)} seats guests in partition {guest} of cluster {config.get('ClusterName', '')}"
-                raise UsageError(f"--mode guests: {seats} already; expected one at a time") from error
+                places = f"process {_owner(name)} places jobs of partition {partition} of cluster {config.get('ClusterName', '')}"
+                raise UsageError(f"{places} already; expected one at a time") from error
             one.listen(128)
         yield
 

@@ -10,7 +10,7 @@ from tests.plugin.slurm.guests.test_seating import NOW_S, Bench, Slurm, hosted
 
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.messages import JobSpec
-from cosched_plugin.slurm.adapter import only_seating
+from cosched_plugin.slurm.adapter import only_placing
 from cosched_plugin.slurm.guests import Host, why_not
 from cosched_plugin.slurm.site_file import Site
 from cosched_plugin.slurm.transport import Reply
@@ -182,14 +182,15 @@ def test_of_an_array_with_a_limit_no_more_tasks_are_candidates(more: dict[str, A
     assert sum(number >> 32 == 7 and bool(job.waiting_tasks) for number, job in bench.cluster.records.items()) == left
 
 
-def test_one_process_of_a_machine_seats_guests_in_a_partition() -> None:
-    one, other = [Site().with_partitions((), [f"co:{name}"]) for name in ("guest", "another")]
+def test_one_process_of_a_machine_places_jobs_of_a_partition() -> None:
+    one, other = [Site().with_partitions((), [f"{name}:{name}-guest"]) for name in ("co", "another")]
     slurm = {"ClusterName": "of-a-test", "SlurmctldPort": "1"}
-    with only_seating(one, slurm), only_seating(other, slurm), only_seating(one, slurm | {"SlurmctldPort": "2"}):
-        words = f"process {os.getpid()} seats guests in partition guest of cluster of-a-test already"
-        with pytest.raises(UsageError, match=words), only_seating(one, slurm):
-            pass
-    with only_seating(one, slurm):  # it is free again
+    with only_placing(one, slurm), only_placing(other, slurm), only_placing(one, slurm | {"SlurmctldPort": "2"}):
+        for name in ("co", "co-guest"):  # also one with another state, or that enforces
+            words = f"process {os.getpid()} places jobs of partition {name} of cluster of-a-test already"
+            with pytest.raises(UsageError, match=words), only_placing(Site().with_partitions([name], ()), slurm):
+                pass
+    with only_placing(one, slurm):  # it is free again
         pass
 
 
