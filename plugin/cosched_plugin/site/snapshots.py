@@ -29,9 +29,7 @@ from cosched_plugin.protocol import messages as m
 PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
-ANOTHER_US: Final = (
-    600_000_000  # between submissions of jobs with one number, if not of the same: by less may clocks differ
-)
+ANOTHER_US: Final = 600_000_000  # between the submissions of two jobs with one number: clocks may differ by less
 
 
 class PolledJob(NamedTuple):
