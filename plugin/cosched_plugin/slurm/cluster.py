@@ -86,13 +86,13 @@ class Cluster(Manager):
             licences=tuple(sorted(polls.licences)) if self._counts else (),
             capabilities=CAPABILITIES._replace(layout=m.ANY_LAYOUT if self._even else m.FILLED),
         )  # fmt: skip
-        self._places = Places(self.names, even=self._even, chooses=self._chooses)
+        self._places = Places(ours, site.partitions, even=self._even, chooses=self._chooses)
         self._found: dict[int, tuple[SlurmJob, object, list[Place] | str]] = {}  # places of jobs, by Slurm's number
         self._limits = Limits()
         self._placed: dict[int, Placed] = {}
         self._own: dict[int, tuple[str, ...]] = {}  # the lists of nodes of jobs that were taken back: their users'
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
-        self.left, self.limited = {}, {}
+        self.left, self.limited, self.changed = {}, {}, {}
         self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
         self.to_hold: list[int] = []  # jobs that Slurm has requeued, and would start itself
         self.comments = {}
@@ -210,6 +210,7 @@ class Cluster(Manager):
         self._books, jobs = books, self.polls.jobs
         self._looked_us = now_us
         self._places.update(self.polls.nodes, self.polls.partitions, self.polls.reservations)
+        self.changed = self._places.changed
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
         self._dependencies = Dependencies(jobs)
         own = Counter(job.array_id for job in jobs if job.task is not None and job.state not in ENDED and not job.held)

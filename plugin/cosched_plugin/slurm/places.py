@@ -7,7 +7,7 @@ names. The protocol knows one set of nodes, so a job that takes several nodes is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby, islice, product
 from typing import Final, NamedTuple
@@ -45,11 +45,14 @@ class Place(NamedTuple):
 class Places:
     """The nodes of our partitions, numbered by their names, as the last polls show them."""
 
-    def __init__(self, names: Sequence[str], *, even: bool, chooses: bool) -> None:
+    def __init__(self, first: Sequence[SlurmNode], partitions: Collection[str], *, even: bool, chooses: bool) -> None:
         """``even``: as of `laid_out`; ``chooses``: whether the policy honours that a job may have some nodes only."""
         self.version = 0  # it changes when an answer may
-        self._numbers = {name: number for number, name in enumerate(names)}
-        self._all = (1 << len(names)) - 1
+        self.changed: dict[str, str] = {}  # nodes that a scheduler is not told of as they are now, and why
+        self._first = {node.name: node for node in first}
+        self._ours = frozenset(partitions)
+        self._numbers = {node.name: number for number, node in enumerate(first)}
+        self._all = (1 << len(first)) - 1
         self._even = even
         self._chooses = chooses
         self._seen: tuple[object, ...] = ()
@@ -67,6 +70,7 @@ class Places:
         if self._seen == (seen := (nodes, partitions, reservations)):
             return
         self.version, self._seen = self.version + 1, seen
+        self.changed = {node.name: why for node in nodes if (why := self._change(node))}
         known = {node.name: node for node in (*self.nodes, *nodes) if node.name in self._numbers}
         self.nodes = [known[name] for name in self._numbers]
         kinds: dict[SlurmNode, int] = {}
@@ -77,6 +81,15 @@ class Places:
         self._order = [self._numbers[node.name] for node in nodes if node.name in self._numbers]
         self.partitions = {partition.name: partition for partition in partitions}
         self.reservations = reservations
+
+    def _change(self, node: SlurmNode) -> str:
+        was = self._first.get(node.name)
+        if was is None:
+            return "" if self._ours.isdisjoint(node.partitions) else "it has come since the start"
+        before, now = [
+            (each.sockets, each.cores_per_socket, each.threads_per_core, each.memory_mb) for each in (was, node)
+        ]
+        return "" if before == now else "it had other cores or memory at the start"
 
     def bits(self, names: Iterable[str]) -> int:
         """Return the nodes of some names, as far as they are ours."""

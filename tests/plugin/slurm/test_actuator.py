@@ -50,6 +50,7 @@ class Slurm:
         self.kept_jobs: set[int] = set()  # by operators
         self.stubborn = False
         self.begins = False  # a job 1 that waits, just before it is changed
+        self.cores = [2, 2, 2, 2]  # of the sockets of each node
         self.now_s = 1_000_000.0
 
     def call(self, method: str, target: str, body: Any = None) -> Reply:
@@ -61,11 +62,11 @@ class Slurm:
                     "state": "idle",
                     "state_flags": [],
                     "sockets": 2,
-                    "cores": 2,
+                    "cores": cores,
                     "threads": 1,
                     "partitions": ["co"],
                 }
-                for number in range(4)
+                for number, cores in enumerate(self.cores)
             ]
             if what == "nodes":
                 return Reply(200, json.dumps({"errors": [], "nodes": nodes}))
@@ -468,3 +469,31 @@ def test_a_scheduler_whose_policy_fails_begins_anew_from_slurms_state(tmp_path: 
     assert told.events[-1] == []
     assert slurm.asked[-2:] == [("job/7", {"nodelist": "n0", "hold": False}), ("tick",)]
     assert any("the policy has failed, and restarts from the state of Slurm: once" in line for line in lines)
+
+
+def test_nodes_that_are_not_as_at_the_start_are_named(tmp_path: Path) -> None:
+    slurm = Slurm()
+    one = enforcer_of(slurm, Told(), tmp_path)
+    lines.clear()
+    slurm.cores = [2, 4, 2, 2, 2]
+    go_on(one, slurm, 1)
+    assert lines == [
+        "test: warning: node n1 is used as it was, until a restart: it had other cores or memory at the start",
+        "test: warning: node n4 is used as it was, until a restart: it has come since the start",
+    ]
+
+
+def test_a_job_with_the_number_of_one_in_the_store_is_not_started_as_that_one(tmp_path: Path) -> None:
+    """As after Slurm has lost its state."""
+    slurm = Slurm({"job_id": 1, "submit_time": 1_000_000})
+    slurm.stubborn = True
+    enforcer_of(slurm, Told([start(1)]), tmp_path)
+    assert ("job/1", {"nodelist": "n0", "hold": False}) in slurm.asked
+    later = Slurm({"job_id": 1, "submit_time": 1_009_000, "tasks": 1, "cpus": 1, "name": "another"})
+    later.now_s += 9_000
+    told = Told()
+    enforcer_of(later, told, tmp_path)
+    (welcome,) = told.welcomes
+    ((spec, held, *_),) = welcome.pending
+    assert (spec.name, spec.processes, spec.submit_us, held) == ("another", 1, 1_009_000 * SECOND_US, False)
+    assert later.asked == []
