@@ -32,7 +32,7 @@ from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.slurm.records import SlurmJob
 
 RETRY_US: Final = 600 * SECOND_US  # the longest time that a job is set aside: an operator may have raised the limit
-_LIMITS: Final = re.compile(r"QOS|Assoc|Max\w+PerAccount|MaxGRES|Licenses")
+_LIMITS: Final = re.compile(r"QOS|Assoc|Account|Invalid(Account|QOS)|Max\w+PerAccount|MaxGRES|Licenses")
 # No end of another job helps against these: what the job asks for is above a limit by itself, or it may not be there at all.
 _FOR_EVER: Final = re.compile(r"PerJob|PerNode|Min|NotAllowed|Invalid|Wall|Time|Threshold")
 _ONE_FOR_ONE: Final = re.compile(r"Jobs")  # limits of numbers of jobs: one end makes room for one

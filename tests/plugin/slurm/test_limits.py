@@ -504,9 +504,10 @@ def test_after_a_limit_of_amounts_jobs_try_until_one_fails() -> None:
     assert look(limits, jobs_of("COMPLETED", "RUNNING", "PENDING", "PENDING")) == [3, 4]
 
 
-def test_what_no_end_helps_is_its_users_to_change() -> None:
+@pytest.mark.parametrize("reason", ["QOSMaxWallDurationPerJobLimit", "AccountNotAllowed", "InvalidQOS"])
+def test_what_no_end_helps_is_its_users_to_change(reason: str) -> None:
     limits = Limits()
     look(limits, jobs_of("RUNNING", "PENDING"))
-    limits.set_aside(2, "QOSMaxWallDurationPerJobLimit", 0)
+    assert limits.set_aside(2, reason, 0)
     assert look(limits, jobs_of("COMPLETED", "PENDING")) == [2]
-    assert limits.words(2) == "QOSMaxWallDurationPerJobLimit: its user must change it"
+    assert limits.words(2) == f"{reason}: its user must change it"
