@@ -12,7 +12,7 @@ import pytest
 from tests.contract.links import ShadowLink
 from tests.reference.site_rules import check_site
 
-from cosched_emulator import prepare
+from cosched_emulator import prepare, simulate
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
@@ -166,6 +166,17 @@ def test_what_several_jobs_give_back_at_once_goes_to_the_first_that_waits(tmp_pa
     manager = build_manager(prepared)
     records = Simulation(manager, build_agenda(prepared, manager), DirectLink(choose("fcfs").scheduler)).run()
     assert [record.intervals[0].start_us // 1_000_000 for record in records] == [0, 0, 100, 150, 150]
+
+
+def test_of_jobs_of_one_instant_the_highest_priority_gets_the_room(tmp_path: Path) -> None:
+    # The last two come at 100, when nothing ends; the first two come when the run begins.
+    jobs = ((1, 0, 50), (2, 0, 50), (3, 100, 50), (4, 100, 50))
+    rows = [f"{job} {at_s} -1 {run_s} 4 -1 -1 4 {run_s} -1 1 1 1 1 -1 -1 -1 -1" for job, at_s, run_s in jobs]
+    (tmp_path / "jobs.swf").write_text("\n".join(["; MaxProcs: 16", *rows]) + "\n")
+    (tmp_path / "facts.csv").write_text("job,priority\n2,7\n4,7\n")
+    workload = {name: str(tmp_path / file) for name, file in (("swf", "jobs.swf"), ("annotations", "facts.csv"))}
+    site = {"workload": {**workload, "minimum_estimate_s": 0.0}, "limits": [{"each": "user", "jobs": 1}]}
+    assert simulate(site, "slurm").jobs.start_s.tolist() == [50, 0, 150, 100]
 
 
 SEEDS: Final = [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 12))]

@@ -94,6 +94,7 @@ class Gate:
         # At this instant: what is given back, and still counts, and a heap of the jobs that come meanwhile
         self.freed: list[tuple[tuple[_Group, ...], Limited]] = []
         self._late: list[Place] = []
+        self._gathers = False  # whether who goes on comes there in any case: within `take`
         self._lines: dict[int, _Wait] = {}  # by job that waits for room
         self._schedule_freed(-1)
 
@@ -127,6 +128,7 @@ class Gate:
     # start lets in is told with it. What it returns is for jobs as they are after ``events``.
     def take(self, at_us: int, events: Iterable[m.Event]) -> list[m.Event]:
         """Return the events by which the scheduler is told what has changed since the last call; they must be applied next."""
+        self._gathers = True
         self._holds.clear()
         self._requeued.clear()
         for event in events:  # of two that end at once, neither lets the other one in
@@ -146,6 +148,7 @@ class Gate:
         looks, self.looks = self.looks, []
         for ident, what in looks:
             self._look(at_us, ident, what)
+        self._gathers = False
         self._fill(at_us)
         told, self._told = self._told, []
         return told
@@ -192,12 +195,11 @@ class Gate:
         job = self._manager.jobs.get(job_id)
         if job is None or job_id in self.jobs or not self._is_pending(job_id):
             return
-        spec = job.job.spec
         whole, left = self._nodes_of(at_us, job)
         self._schedule_change(at_us, whole)
         if left is None:
             self._keep_back(at_us, job)
-        elif left != spec:
+        elif left != job.job.spec:
             self._whole[job_id] = whole.eligible
             self._emit(at_us, m.JobModified(left))
         if left == whole:
@@ -382,7 +384,7 @@ class Gate:
         if held and (groups or job_id in self.known):
             self._wait(at_us, job_id, offered.HELD)
             return
-        if groups and self.freed:
+        if groups and (self.freed or self._gathers):
             heappush(self._late, _place(job))
             return
         for number, group in enumerate(groups):
@@ -418,8 +420,7 @@ class Gate:
             self._whole.pop(job.id, None)
         if job.id in self.known:
             self.known.discard(job.id)
-            changed = [] if left == job.job.spec else [m.JobModified(left)]
-            self._emit(at_us, *changed, m.JobReleased(job.id))
+            self._emit(at_us, *([] if left == job.job.spec else [m.JobModified(left)]), m.JobReleased(job.id))
         else:
             if left is not job.job.spec:
                 job.job = job.job._replace(spec=left)
@@ -436,7 +437,7 @@ class Gate:
 
     def _fill(self, at_us: int) -> None:
         """Count what is given back no longer; let those go on, in order, that have room there. Others are passed over, as by Slurm."""
-        while self.freed:
+        while self.freed or self._late:
             groups: dict[int, _Group] = {}
             for inside, amounts in self.freed:
                 for group in inside:
