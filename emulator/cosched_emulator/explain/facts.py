@@ -162,8 +162,7 @@ class _Collector:
         """Begin to collect the records until the next start."""
         self._head: list[Facts] = []
         self._waits: list[Facts] = []
-        self._later = 0  # starts of jobs that were submitted later
-        self._later_at_us, self._later_at_once = -1, 0  # the last instant with such starts, and how many it had
+        self._later: dict[int, int] = {}  # by job that was submitted later and has started: when, for the first time
         self._promises: list[Facts] = []
         self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
         self._removed: Counter[str] = Counter()
@@ -252,9 +251,7 @@ class _Collector:
             self._own_start(record)
             return
         if self._own is not None and (record["submit_us"], record["job"]) > self._own:
-            at_once = self._later_at_once if record["at_us"] == self._later_at_us else 0
-            self._later_at_us, self._later_at_once = record["at_us"], at_once + 1
-            self._later += 1
+            self._later.setdefault(record["job"], record["at_us"])
         if record.get("host") == self._job and self.starts and self._job not in record.get("together", ()):
             guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": record.get("slowdown")}
             self.starts[-1]["joined_by"].append(guest)
@@ -294,8 +291,7 @@ class _Collector:
         facts["expected_response_us"] = self._response_us
         facts["head"] = self._head
         facts["waits"] = self._waits
-        at_once = self._later_at_once if record["at_us"] == self._later_at_us else 0
-        facts["overtaken_by"] = self._later - at_once  # those that started earlier
+        facts["overtaken_by"] = sum([at_us < record["at_us"] for at_us in self._later.values()])
         facts["promises"] = self._promises
         looked_at = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
         facts["looked_at"] = {**looked_at, "slowed_by": dict(self._slowed)}

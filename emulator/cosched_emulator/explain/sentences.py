@@ -6,7 +6,8 @@ Instants are seconds on the run's clock, as in the run folder, followed by h:mm:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from cosched_emulator.explain.gang_facts import (
@@ -131,16 +132,7 @@ def _waiting(start: Facts) -> Iterator[str]:
         yield f"{span_text(wait['at_us'] - submit_us)} after its submission the policy gave the reason {wait['reason']!r}."
     if start["overtaken_by"]:
         yield f"{count_text(start['overtaken_by'], 'job that was', 'jobs that were')} submitted later started before it."
-    if start["promises"]:
-        first = start["promises"][0]["start_us"]
-        moved = len(start["promises"]) - 1
-        said = "no start could be promised"
-        if first is not None:
-            said = f"it was promised a start at {instant_text(first)}"
-        later = f", which was postponed {times_text(moved)}" if moved else ""
-        after_us = start["promises"][0]["at_us"] - submit_us
-        when = f"{span_text(after_us)} after its submission" if after_us else "At its submission"
-        yield f"{when} {said}{later}."
+    yield from _promises(start["promises"], submit_us)
     looked = start["looked_at"]
     if looked["times"]:
         parts = [
@@ -157,6 +149,26 @@ def _waiting(start: Facts) -> Iterator[str]:
                 parts.append(f"{times_text(looked[key])} {text}")
         jobs = count_text(looked["times"], "starting job")
         yield f"While it was pending, {jobs} considered it as a partner and did not take it: {', '.join(parts)}."
+
+
+def _promises(promises: Sequence[Facts], submit_us: int) -> Iterator[str]:
+    """Yield the first promise to the job, how often it got a later one, and how often none, as too few nodes were in service."""
+    pairs = [
+        (before["start_us"], after["start_us"])
+        for before, after in pairwise(promises)
+        if before["start_us"] is not None
+    ]
+    postponed = sum(after is not None for _, after in pairs)
+    changes = (("postponed", postponed), ("withdrawn", len(pairs) - postponed))
+    changed = " and ".join([f"{what} {times_text(count)}" for what, count in changes if count])
+    none = [each for each in promises[:1] if each["start_us"] is None]
+    for each in (*none, *[each for each in promises if each["start_us"] is not None][:1]):
+        said = "no start could be promised"
+        if each["start_us"] is not None:
+            said = f"it was promised a start at {instant_text(each['start_us'])}{f', which was {changed}' if changed else ''}"
+        after_us = each["at_us"] - submit_us
+        when = f"{span_text(after_us)} after its submission" if after_us else "At its submission"
+        yield f"{when} {said}."
 
 
 def _cause(job: int, start: Facts) -> Iterator[str]:

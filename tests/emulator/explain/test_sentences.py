@@ -125,6 +125,24 @@ def test_a_start_tells_what_the_job_asked_for_and_what_was_open_to_it(tmp_path: 
         CliRunner().invoke(cli, ["explain", "2", str(out)], catch_exceptions=False)
 
 
+def test_jobs_that_start_again_overtake_once_and_a_first_promise_postpones_none() -> None:
+    later = [
+        START | {"job": job, "at_us": at_s * 1_000_000, "submit_us": 40_000_000} for job, at_s in ((8, 50), (9, 60))
+    ]
+    promises = [(30, None), (30, None), (40, 95), (45, None), (50, 80), (60, 90)]
+    told = [
+        {"at_us": at_s * 1_000_000, "kind": "promise", "job": 7, "start_us": start_s and start_s * 1_000_000}
+        for at_s, start_s in promises
+    ]
+    again = [later[0] | {"at_us": at_s * 1_000_000} for at_s in (70, 90)]
+    lines = lines_of([*told, *later, *again, START | {"job": 7, "reason": "order"}], 7)
+    assert lines[1] == "2 jobs that were submitted later started before it."
+    assert lines[2:-2] == [
+        "At its submission no start could be promised.",
+        "10 s after its submission it was promised a start at 95 s (0:01:35), which was postponed once and withdrawn once.",
+    ]
+
+
 def test_the_explanation_of_refused_groups() -> None:
     records = [START | {"job": 7, "reason": "order", "unfair_to": 4, "refused_groups": 3}]
     assert "3 groups for it were given up, because job 4 would have ended too late." in lines_of(records, 7)
