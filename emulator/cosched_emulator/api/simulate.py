@@ -233,9 +233,7 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
 
 
 def read_records(file: str) -> Iterator[TraceRecord]:
-    """Yield the records of a trace in a file, none if the scheduler decided nothing; raises InputError."""
-    if Path(file).is_file() and not Path(file).stat().st_size:
-        return
+    """Yield the records of a trace in a file; raises InputError."""
     from cosched_emulator.explain.trace_reader import read_trace  # noqa: PLC0415 - few runs have a trace
 
     for record in read_trace(file):

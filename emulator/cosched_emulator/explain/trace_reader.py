@@ -66,9 +66,9 @@ _SUSPECT: Final = re.compile(r"NaN|Infinity|[0-9]{19}|[0-9][eE]\+?[0-9]{2}|\\u[d
 def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator[Record]:
     """Yield the records of a trace; InputError with the line for an invalid record. Records of unknown kinds are accepted.
 
-    A truncated last line, as a killed run leaves it, is left out; ``warn`` is called with a message.
+    A truncated last line, as a killed run leaves it, is left out; ``warn`` is called with a message. An empty file has no record: the
+    scheduler decided nothing.
     """
-    number = 0
     with os_errors(file):
         if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")
@@ -80,8 +80,6 @@ def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator
                     yield record
                 elif warn is not None:
                     warn(f"{file}:{number}: the last line is cut off and was left out")
-    if not number:
-        raise InputError(file, "a decision trace", "an empty file")
 
 
 def _parse(file: str, number: int, line: bytes) -> Record | None:

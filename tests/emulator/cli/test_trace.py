@@ -16,7 +16,7 @@ from tests.processes import PACKAGES, ended
 
 from cosched_emulator import simulate as run_scenario
 from cosched_emulator.cli.main import cli
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.explain.trace_reader import read_trace
 from cosched_emulator.results.files.run_folder import trace_place
 from cosched_plugin.common.errors import PolicyError, UsageError
@@ -71,6 +71,15 @@ def test_a_trace_in_the_run_folder(simulate: Callable[..., None], tmp_path: Path
 def _try(trace: Path, *, force: bool = True) -> None:
     with trace_place(str(trace), None, force=force):
         pass
+
+
+def test_a_run_without_a_decision_is_reported_and_explained(simulate: Callable[..., None], tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text("; MaxProcs: 4\n1 0 -1 10 9 -1 -1 9 60 -1 1 1 1 1 -1 -1 -1 -1\n")
+    simulate("--swf", "log.swf", "--out", "run", "--trace", "run/trace.jsonl")
+    assert not (tmp_path / "run" / "trace.jsonl").read_bytes()
+    assert CliRunner().invoke(cli, ["report", "run", "-o", "run.html"], catch_exceptions=False).exit_code == 0
+    with pytest.raises(EmulatorError, match="job 1 never started; the manager gives the reason '9 processes wanted"):
+        CliRunner().invoke(cli, ["explain", "1", "run"], catch_exceptions=False)
 
 
 def test_an_existing_trace_is_an_error_before_the_run(tmp_path: Path) -> None:
@@ -157,8 +166,10 @@ def test_a_failing_run_leaves_its_trace(tmp_path: Path) -> None:
 def test_values_without_a_form_in_json_are_the_policys_fault(tmp_path: Path) -> None:
     with TraceFile(tmp_path / "t.jsonl") as file:
         for value in (float("nan"), {1}):
-            with pytest.raises((TypeError, ValueError)):
-                file.write({"at_us": 1, "value": value})
+            with pytest.raises(
+                PolicyError, match=r"^the policy failed: the fact 'why' in its 'mine' records of the trace: "
+            ):
+                file.write({"at_us": 1, "kind": "mine", "why": value})
         file.write({"at_us": 1, "kind": "mine", "text": "ü\n"})
     assert (tmp_path / "t.jsonl").read_bytes() == b'{"at_us":1,"kind":"mine","text":"\\u00fc\\n"}\n'
     with pytest.raises(KeyError), TraceFile(tmp_path / "empty.jsonl"):

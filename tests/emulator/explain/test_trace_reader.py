@@ -27,7 +27,6 @@ NUMBER = "a finite number, a whole one of at most 63 bits"
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "expected a decision trace, got an empty file"),
         ("{\n", ":1: expected a record in JSON, got something else"),
         ('{"at_us":1\n{}\n', ":1: expected a record in JSON, got something else"),
         ("[" * 200_000, ":1: expected a record in JSON, got one nested too deeply"),
