@@ -18,6 +18,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 
 class Unwanted(str):
@@ -113,6 +114,13 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(choices)}"
 
 
+RAISED_OUTSIDE: Final = (
+    Exception,
+    SystemExit,
+    GeneratorExit,
+)  # by code from outside, which does not interrupt the program
+
+
 @contextmanager
 def from_outside(error_of: Callable[[str], Exception], passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Run code from outside, which can raise anything: that becomes the error that ``error_of`` makes of its type and text.
@@ -123,7 +131,7 @@ def from_outside(error_of: Callable[[str], Exception], passes: tuple[type[Except
         yield
     except passes:
         raise
-    except (Exception, SystemExit) as error:
+    except RAISED_OUTSIDE as error:
         if raised_by_a_signal(error):
             raise
         raise error_of(f"{type(error).__name__}: {error}") from error

@@ -127,9 +127,12 @@ def _chosen(policy: str, settings: Mapping[str, Any]) -> PolicyChoice:
     policy = ALIASES.get(policy, policy)
     if policy in PRESETS or policy in _presets_of_others():
         return _composition(policy, _merge({"preset": policy}, settings))
-    known = _policies_by_name()
-    if policy in known:
-        return _class_choice(policy, _load_entry(known[policy]), settings)
+    from cosched_plugin.policies.composition.finding import installed, installed_path  # noqa: PLC0415 - see above
+
+    path = installed_path("policy", ENTRY_POINTS, policy)
+    if path is not None:
+        return _class_choice(policy, _loaded(f"policy {policy} ({path})", path), settings)
+    known = [*PRESETS, *ALIASES, *_presets_of_others(), *installed(ENTRY_POINTS)]
     from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
 
     close = get_close_matches(policy, known, n=1)
@@ -227,14 +230,6 @@ def _assign(table: dict[str, Any], parts: Sequence[str], value: object) -> None:
         inner[parts[-1]] = value
 
 
-def _policies_by_name() -> dict[str, EntryPoint | None]:
-    """Return every policy that has a name: presets and installed policies."""
-    from cosched_plugin.policies.composition.finding import installed  # noqa: PLC0415 - see above
-
-    names = [*PRESETS, *ALIASES, *_presets_of_others()]
-    return dict.fromkeys(names) | dict(installed(ENTRY_POINTS))
-
-
 def _presets_of_others() -> Mapping[str, EntryPoint]:
     from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed  # noqa: PLC0415 - see above
 
@@ -299,11 +294,6 @@ def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapp
 
 def _load_class(path: str) -> Callable[..., object]:
     return _loaded(f"policy {path}", path)
-
-
-def _load_entry(point: EntryPoint | None) -> Callable[..., object]:
-    assert point is not None  # presets are handled before
-    return _loaded(f"policy {point.name} ({point.value})", f"{point.module}:{point.attr}")
 
 
 def _loaded(key: str, path: str) -> Callable[..., object]:

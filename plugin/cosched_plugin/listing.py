@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cosched_hwmodel.models.by_name import BUILT_IN
@@ -44,9 +44,9 @@ def catalogue() -> dict[str, Any]:
             ]
             for kind, parts in KINDS.items()
         },
-        "installed": _installed(ENTRY_POINTS),
-        "installed_presets": _installed(PRESET_GROUP),
-        "installed_parts": {kind: _installed(f"cosched.{kind}") for kind in KINDS},
+        "installed": _policies(),
+        "installed_presets": _presets(),
+        "installed_parts": {kind: _installed(f"cosched.{kind}", KINDS[kind]) for kind in KINDS},
         "contention": [
             *({"name": name, "class": None} for name in BUILT_IN),
             *({"name": name, "class": path} for name, path in installed_models().items()),
@@ -59,15 +59,24 @@ def _all_parts(resolved: Resolved) -> Mapping[str, Mapping[str, Any]]:
     return {kind: resolved.get(kind, {"name": name_of(kind, resolved)}) for kind in KINDS}
 
 
-def _installed(group: str) -> list[dict[str, str]]:
-    return [{"name": name, "class": point.value} for name, point in installed(group).items()]
+def _policies() -> list[dict[str, str]]:
+    return _installed(ENTRY_POINTS, {*PRESETS, *ALIASES, *installed(PRESET_GROUP)})
+
+
+def _presets() -> list[dict[str, str]]:
+    return _installed(PRESET_GROUP, {*PRESETS, *ALIASES})
+
+
+def _installed(group: str, others: Collection[str]) -> list[dict[str, str]]:
+    """Return what other packages have installed, but for names of ``others``, which come first."""
+    return [{"name": name, "class": point.value} for name, point in installed(group).items() if name not in others]
 
 
 def policies_begun(_typed: str, _context: object) -> Iterator[tuple[str, str]]:
     """Yield the names of policies with what they are, for a shell."""
     yield from ((name, preset.text) for name, preset in PRESETS.items())
     yield from ((name, f"the preset {preset}") for name, preset in ALIASES.items())
-    yield from ((each["name"], each["class"]) for each in _installed(ENTRY_POINTS) + _installed(PRESET_GROUP))
+    yield from ((each["name"], each["class"]) for each in _policies() + _presets())
 
 
 def settings_begun(_typed: str, _context: object) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Any, Final, NamedTuple, cast
 
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.errors import ContentionError, UnknownNameError, from_outside, raised_by_a_signal
+from cosched_hwmodel.errors import RAISED_OUTSIDE, ContentionError, UnknownNameError, from_outside, raised_by_a_signal
 from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 from cosched_hwmodel.pairs import (
     LEAST_OWN,
@@ -233,7 +233,7 @@ class CustomPairs(PairModel):
         """Return the answer of the model's method; ContentionError if that fails."""
         try:
             return method(job, *further)
-        except (Exception, SystemExit) as error:  # as `from_outside`, which would cost as much as the answer
+        except RAISED_OUTSIDE as error:  # as `from_outside`, which would cost as much as the answer
             if raised_by_a_signal(error):
                 raise
             raise ContentionError(self.name, f"{what} of job {job.id}: {type(error).__name__}: {error}") from error

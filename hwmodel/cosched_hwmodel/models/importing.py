@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from cosched_hwmodel.errors import HardwareModelError, suggestion
+from cosched_hwmodel.errors import RAISED_OUTSIDE, HardwareModelError, suggestion
 
 FORM = "MODULE:CLASS, such as least_work:LeastWork for the class LeastWork in least_work.py"
 
@@ -55,7 +55,7 @@ def _import(module: str) -> ModuleType:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):
             raise NamedImportError(_no_such_module(error.name, module)) from error
         raise NamedImportError(_failure(module, error)) from error
-    except (Exception, SystemExit) as error:  # a module from outside can raise anything
+    except RAISED_OUTSIDE as error:
         raise NamedImportError(_failure(module, error)) from error
 
 

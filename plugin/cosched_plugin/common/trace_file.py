@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Self
 
-from cosched_plugin.common.errors import PluginError, UsageError
+from cosched_plugin.common.errors import PluginError, PolicyError, UsageError
 
 
 class TraceFile:
     """A new file for records; a context manager, which removes an empty file if its block raises.
 
     Lines are buffered, at most until the file is closed, or written ``at_once``. Raises UsageError if the file exists (unless
-    ``force``: then it is replaced) or cannot be created, PluginError if a record cannot be written.
+    ``force``: then it is replaced) or cannot be created, PluginError if a record cannot be written, PolicyError for a fact
+    that JSON cannot hold.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False, at_once: bool = False) -> None:
@@ -45,9 +46,11 @@ class TraceFile:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Append a record. A scheduler core takes this method as its sink."""
+        try:
+            line = _line(record)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _not_json(record) from error
         self.records += 1
-        # A value that JSON cannot represent is a defect of the policy: the core reports it, and names the policy.
-        line = json.dumps(record, separators=(",", ":"), allow_nan=False)
         try:
             self._stream.write(line + "\n")
         except OSError as error:
@@ -59,6 +62,21 @@ class TraceFile:
             self._stream.close()
         except OSError as error:
             raise PluginError(f"{self.path}: {_unwritable(error)}") from error
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":"), allow_nan=False)
+
+
+def _not_json(record: Mapping[str, Any]) -> PolicyError:
+    """Return what is wrong with a record: a fact of a policy's that JSON cannot represent."""
+    for name, value in record.items():
+        try:
+            _line({name: value})
+        except (TypeError, ValueError, RecursionError) as error:
+            what = f"the fact {name!r} in its {record.get('kind')!r} records of the trace"
+            return PolicyError(None, f"the policy failed: {what}: expected what JSON can hold, {error}")
+    return PolicyError(None, "the policy failed: a record of the trace is no JSON")
 
 
 def _unwritable(error: OSError | ValueError) -> str:

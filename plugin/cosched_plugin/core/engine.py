@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
+from cosched_hwmodel.errors import RAISED_OUTSIDE, ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_plugin.common import errors
 from cosched_plugin.common.slots import Rotation
@@ -151,7 +151,7 @@ class SchedulerCore:
             raise
         except ContentionError as error:
             raise errors.UsageError(f"what the site believes of contention cannot be used: {error}") from error
-        except (Exception, SystemExit) as error:
+        except RAISED_OUTSIDE as error:
             if raised_by_a_signal(error):
                 raise
             raise _failure(error, decision) from error

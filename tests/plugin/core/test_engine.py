@@ -265,7 +265,7 @@ class Failing:
         raise self.error
 
 
-@pytest.mark.parametrize("error", [ValueError("boom"), KeyError("job"), SystemExit(0)])
+@pytest.mark.parametrize("error", [ValueError("boom"), KeyError("job"), SystemExit(0), GeneratorExit("1")])
 def test_an_exception_in_a_policy_is_a_policy_error(error: BaseException) -> None:
     with pytest.raises(PolicyError, match=rf"the policy failed: {type(error).__name__}.*test_engine.py:\d+"):
         SchedulerCore(Failing(error), WELCOME).handle(NOW_US + 1, [])

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from cosched_emulator.errors import ConfigurationError, CoschedulingError
 from cosched_emulator.nodeos.coscheduling.protocol import ACKNOWLEDGEMENT, FOREVER, AdvisesOne, CoschedulingPolicy, Node
 from cosched_emulator.nodeos.simulated_process import Process
-from cosched_hwmodel.errors import from_outside, raised_by_a_signal
+from cosched_hwmodel.errors import RAISED_OUTSIDE, from_outside, raised_by_a_signal
 from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 
 # NLS: the local scheduler alone.
@@ -220,7 +220,7 @@ class ForeignPolicy(CoschedulingPolicy):
     def _ask(self, hook: str, method: Callable[..., Answer], *arguments: object) -> Answer:
         try:
             return method(*arguments)
-        except (Exception, SystemExit) as error:
+        except RAISED_OUTSIDE as error:
             if raised_by_a_signal(error):
                 raise
             raise CoschedulingError(self._name, hook, f"{type(error).__name__}: {error}") from error

@@ -149,7 +149,7 @@ class ReservationTable:
             self._running.reserve(job, self.promises.pop(job.id))
             del self.jobs[job.id]
             self.before.pop(job.id, None)
-        pending = self.pending.copy()
+        pending = [*self.pending]  # an order from outside may have made a tuple
         for place in reversed(places):  # ascending
             del pending[place]
         self.pending = pending

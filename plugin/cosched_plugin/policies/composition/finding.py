@@ -39,7 +39,7 @@ def entry_named(kind: str, name: object) -> Entry:
             return KINDS[kind][name]
         if ":" in name:
             return _entry_of(kind, name, load(f"policy.{kind}", name))
-        path = _installed_path(f"policy.{kind}", f"cosched.{kind}", name)
+        path = installed_path(f"policy.{kind}", f"cosched.{kind}", name)
         if path is not None:
             return _entry_of(kind, name, load(f"policy.{kind}: {name}", path))
     known = [*KINDS[kind], *installed(f"cosched.{kind}")]
@@ -52,7 +52,7 @@ def preset_named(name: object) -> Preset:
         name = ALIASES.get(name, name)
         if name in PRESETS:
             return PRESETS[name]
-        path = _installed_path("policy.preset", PRESET_GROUP, name)
+        path = installed_path("policy.preset", PRESET_GROUP, name)
         if path is not None:
             table = load(f"policy.preset: {name}", path)
             if not isinstance(table, Mapping):
@@ -68,7 +68,7 @@ def installed(group: str) -> Mapping[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}
 
 
-def _installed_path(key: str, group: str, name: str) -> str | None:
+def installed_path(key: str, group: str, name: str) -> str | None:
     """Return the ``module:Class`` of an installed name; None where it is not installed, UsageError where two packages install it."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - as above
 

@@ -490,6 +490,11 @@ def test_installed_policies_are_found_by_name(module: str, monkeypatch: pytest.M
         choose("broken")
     with pytest.raises(UsageError, match="did you mean 'patient'"):
         choose("patiennt")
+    points.append(EntryPoint("patient", f"{module}:NotAPolicy", config.ENTRY_POINTS))
+    with pytest.raises(
+        UsageError, match=r"policy: patient: expected one package that has it installed, got .*NotAPolicy"
+    ):
+        choose("patient")
 
 
 def test_defaults_are_existing_parts() -> None:

@@ -249,6 +249,19 @@ def test_needs_of_external_parts_are_taken_from_the_class() -> None:
     assert found["matching"].needs == frozenset({api.WHOLE_NODES, api.COMPANY})
 
 
+def test_only_names_that_mean_what_is_installed_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(group: str) -> list[EntryPoint]:
+        names = ("easy", "g-lomarc-ts", "quick", "fcfs", "mine")
+        taken = names[:2] if group == "cosched.presets" else names
+        return [EntryPoint(name, f"own_parts:{name}", group) for name in ("quick", *taken)]
+
+    monkeypatch.setattr("importlib.metadata.entry_points", installed)
+    found = catalogue()
+    assert [each["name"] for each in found["installed"]] == ["mine"]
+    assert [each["name"] for each in found["installed_presets"]] == ["quick"]
+    assert [each["name"] for each in found["installed_parts"]["order"]] == ["quick", "easy", "g-lomarc-ts", "mine"]
+
+
 def test_installed_parts_are_listed() -> None:
     found = catalogue()
     assert {kind: [each["name"] for each in parts] for kind, parts in found["installed_parts"].items()} == {

@@ -94,6 +94,11 @@ class ABudget(Watched, api.Budget):
         return 10**9
 
 
+class Tupled(api.Order):
+    def arrange(self, jobs: list[api.JobSpec], view: api.View) -> Any:
+        return tuple(reversed(jobs))
+
+
 class OldOrder(ClassPriority):
     """Inherits the upkeep of the history, and so shares it."""
 
@@ -242,6 +247,13 @@ def test_a_note_that_has_outgrown_the_wire_is_begun_anew() -> None:
         told_of = (JobEnded(number, "COMPLETED"), JobSubmitted(api.JobSpec(9 + number, 0, 1, api.SECOND_US)))
         kept += [action.value for action in core.handle(0, told_of) if isinstance(action, api.SetNote)]
     assert kept == [2**61, 2**62, None, 2**61]
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_an_order_may_return_any_sequence(backfill: str) -> None:
+    jobs = [api.JobSpec(number, 0, 1, api.SECOND_US) for number in range(5)]
+    core = SchedulerCore(compose({"order": "watched_parts:Tupled", "backfill": backfill}), told(nodes_of(2), jobs))
+    assert [action.job_id for action in core.handle(0, ()) if isinstance(action, api.StartJob)] == [4, 3, 2, 1, 0]
 
 
 def test_two_packages_with_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
