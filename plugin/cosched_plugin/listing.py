@@ -49,7 +49,7 @@ def catalogue() -> dict[str, Any]:
         "installed_parts": {kind: _installed(f"cosched.{kind}", KINDS[kind]) for kind in KINDS},
         "contention": [
             *({"name": name, "class": None} for name in BUILT_IN),
-            *({"name": name, "class": path} for name, path in installed_models().items()),
+            *({"name": name, "class": path} for name, path in installed_models().items() if name not in BUILT_IN),
         ],
     }
 

@@ -251,15 +251,16 @@ def test_needs_of_external_parts_are_taken_from_the_class() -> None:
 
 def test_only_names_that_mean_what_is_installed_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     def installed(group: str) -> list[EntryPoint]:
-        names = ("easy", "g-lomarc-ts", "quick", "fcfs", "mine")
+        names = ("easy", "g-lomarc-ts", "quick", "fcfs", "lomarc")
         taken = names[:2] if group == "cosched.presets" else names
-        return [EntryPoint(name, f"own_parts:{name}", group) for name in ("quick", *taken)]
+        return [EntryPoint(name, f"own_parts:Of{number}", group) for number, name in enumerate(("quick", *taken))]
 
     monkeypatch.setattr("importlib.metadata.entry_points", installed)
     found = catalogue()
-    assert [each["name"] for each in found["installed"]] == ["mine"]
+    assert [each["name"] for each in found["installed"]] == ["lomarc"]
     assert [each["name"] for each in found["installed_presets"]] == ["quick"]
-    assert [each["name"] for each in found["installed_parts"]["order"]] == ["quick", "easy", "g-lomarc-ts", "mine"]
+    assert [each["name"] for each in found["installed_parts"]["order"]] == ["quick", "easy", "g-lomarc-ts", "lomarc"]
+    assert [each["class"] for each in found["contention"] if each["name"] == "lomarc"] == [None]
 
 
 def test_installed_parts_are_listed() -> None:
