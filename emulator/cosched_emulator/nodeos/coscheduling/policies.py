@@ -208,7 +208,7 @@ class ForeignPolicy(CoschedulingPolicy):
 
     def advise(self, runnable: Sequence[Process], current: Process | None) -> Process | None:
         """Return the policy's advice; CoschedulingError if it is no process."""
-        answer = self._ask("advise", self.policy.advise, runnable, current)
+        answer = self._ask("advise", self.policy.advise, tuple(runnable), current)  # the queue is for reading
         if answer is not None and not isinstance(answer, Process):
             raise self._wrong("advise", "a process or None", answer)
         return answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,9 @@ class Faulty(CoschedulingPolicy):
     interval_us = 10_000
 
     def __init__(self, hook: str, answer: str = "") -> None:
-        def wrong(*_: object) -> object:
+        def wrong(*given: Any) -> object:
+            if answer == "changes":
+                given[0].clear()
             return {"text": "soon", "below": -1, "true": True, "number": 3}[answer]
 
         setattr(self, hook, 1.5 if answer == "fraction" else wrong)
@@ -151,6 +154,7 @@ def test_an_error_in_a_hook_of_others_names_policy_and_hook(hook: str) -> None:
         ("waits", "below", "waits: expected 0, a whole number of microseconds, or FOREVER, got -1"),
         ("waits", "true", "waits: expected 0, a whole number of microseconds, or FOREVER, got True"),
         ("advise", "number", "advise: expected a process or None, got 3"),
+        ("advise", "changes", "advise: AttributeError: 'tuple' object has no attribute 'clear'"),
         ("interval_us", "fraction", "interval_us: expected a whole number of microseconds, or 0, got 1.5"),
         ("advises", "fraction", "advises: expected True or False, got 1.5"),
     ],
