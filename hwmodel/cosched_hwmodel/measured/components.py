@@ -108,9 +108,9 @@ def _weighted(common: list[Floats], variances: tuple[float, ...] | list[float]) 
 
 
 def _covariance(common: list[Floats], variances: tuple[float, ...] | list[float], count: int) -> Floats:
-    """Return the covariances of measured ratios."""
+    """Return the covariances of measured ratios; as far from singular as floats need, where ratios differ by thousands."""
     total = _weighted(common, variances)
-    total[np.arange(count), np.arange(count)] += variances[-1]
+    total[np.arange(count), np.arange(count)] += max(variances[-1], _LEAST_VARIANCE * float(total.diagonal().max()))
     return total
 
 

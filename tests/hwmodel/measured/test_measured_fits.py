@@ -190,6 +190,15 @@ def test_predictions_of_random_tables(count: int, seed: int, share: float, metho
 # ---------------------------------------------------------------- tables
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_ratios_that_differ_by_thousands_have_predictions(method: Method) -> None:
+    pairs = [(one, other) for one in "abcde" for other in "abcde" if one != other]
+    table = CoRunTable(tuple("abcde"), {pair: 1000.0 if {*pair} == {"b", "d"} else 0.01 for pair in pairs})
+    found = [each for each in calibrate(table, method).predictions() if not each.measured]
+    assert len(found) == 5
+    assert all(0.01 <= each.low <= each.ratio <= each.high <= 1000 for each in found)
+
+
 def test_a_complete_table_stays_as_it_is() -> None:
     table = bilinear_table(4, 1)
     assert completed(table) is table
