@@ -207,8 +207,7 @@ class Cluster(Manager):
 
     def snapshot(self, now_us: int, books: Books) -> Snapshot:
         """Return what the last poll has shown; ``books`` are what the scheduler knows."""
-        self._books, jobs = books, self.polls.jobs
-        self._looked_us = now_us
+        self._books, self._looked_us, jobs = books, now_us, self.polls.jobs
         self._places.update(self.polls.nodes, self.polls.partitions, self.polls.reservations)
         self.changed = self._places.changed
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
