@@ -112,8 +112,12 @@ def fork_program(
     folder: Path | None = None,
     env: Mapping[str, str] | None = None,
     log: Path | None = None,
+    terminal: int | None = None,
 ) -> Forked:
-    """Start ``python -m module arguments`` as a fork of this process; with ``log``, what it writes is appended to that file."""
+    """Start ``python -m module arguments`` as a fork of this process.
+
+    With ``log``, what it writes is appended to that file; ``terminal``: its streams, and it is in a session of its own.
+    """
     _load_everything()
     foreign = _modules_of_tests()
     if log is None:
@@ -122,7 +126,10 @@ def fork_program(
         out, err = (os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND) for _ in range(2))
     pid = os.fork()
     if pid == 0:
-        _become(module, arguments, folder, environment() if env is None else env, (out, err), foreign)
+        if terminal is not None:
+            os.setsid()
+        streams = (os.open(os.devnull, os.O_RDONLY), out, err) if terminal is None else (terminal,) * 3
+        _become(module, arguments, folder, environment() if env is None else env, streams, foreign)
     return Forked(pid, out, err)
 
 
@@ -224,7 +231,7 @@ def _become(
     arguments: Iterable[str],
     folder: Path | None,
     env: Mapping[str, str],
-    files: tuple[int, int],
+    streams: Iterable[int],
     foreign: Iterable[str],
 ) -> NoReturn:
     """In a fork: run ``python -m module arguments``; never return to the test."""
@@ -232,8 +239,7 @@ def _become(
     try:
         gc.freeze()  # do not collect objects of the test, such as the parent's sockets
         _forget_the_test(foreign)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        for number, file in enumerate(files, start=1):
+        for number, file in enumerate(streams):
             os.dup2(file, number)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115 - until the end
@@ -245,6 +251,8 @@ def _become(
             os.chdir(folder)
         sys.path[:0] = [os.getcwd(), *env["PYTHONPATH"].split(os.pathsep)]
         sys.argv = ["-m", *arguments]
+        if not hasattr(sys.modules.get(module), "__path__"):
+            sys.modules.pop(module, None)  # the test has imported it
         code = _exit_code(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True))
         for thread in threading.enumerate():
             if thread is not threading.current_thread() and not thread.daemon:

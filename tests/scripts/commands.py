@@ -1,13 +1,10 @@
-"""A script of the project as a process of its own."""
+"""A reproduction as a process of its own."""
 
 from __future__ import annotations
 
-import sys
-
-from tests.processes import ROOT, Ran, environment, run_command
+from tests.processes import ROOT, Ran, ended, fork_program
 
 
 def reproduce(paper: str, *arguments: str) -> Ran:
-    """Run ``scripts/reproduce`` for a paper with this interpreter and this source."""
-    script = ROOT / "scripts" / "reproduce"
-    return run_command(script, paper, *arguments, env=environment(COSCHED_PYTHON=sys.executable), seconds=120)
+    """Run a reproduction as `scripts/reproduce` does."""
+    return ended(fork_program("scripts.papers.reproduce", paper, *arguments, folder=ROOT), 120)

@@ -16,16 +16,7 @@ from scripts.bench import live as bench_live
 from scripts.bench import peers as bench_peers
 from scripts.bench import wire as bench_wire
 from scripts.bench.process import Figures, in_process, memory_mb
-from scripts.bench.runs import (
-    Goal,
-    goals,
-    model,
-    offered_load,
-    prepare_at,
-    run_goal,
-    sample,
-    simulate,
-)
+from scripts.bench.runs import Goal, goals, model, offered_load, prepare_at, run_goal, sample, simulate
 
 
 def silent(_text: str) -> None:
@@ -48,8 +39,7 @@ def test_a_process_returns_figures_or_the_reason() -> None:
     assert 1 < memory_mb("VmRSS") <= memory_mb("VmHWM")
 
 
-@pytest.mark.parametrize("load", [0.7, 1.3])
-@pytest.mark.parametrize("policy", ["easy", "rua", "lomarc-r", "glts"])
+@pytest.mark.parametrize(("policy", "load"), [("easy", 0.7), ("rua", 1.3), ("lomarc-r", 0.7), ("glts", 1.3)])
 def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
     table = model(policy, 60, 16)
     assert offered_load(prepare_at(table, load)) == pytest.approx(load, rel=0.001)

@@ -6,17 +6,7 @@ import math
 from random import Random
 
 import pytest
-from scripts.papers.claims import (
-    WITHIN,
-    Band,
-    Claim,
-    Of,
-    by_construction,
-    in_print,
-    not_checkable,
-    predicted,
-    quarter,
-)
+from scripts.papers.claims import WITHIN, Band, Claim, Of, by_construction, in_print, not_checkable, predicted, quarter
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.rows import (
     Found,
@@ -79,6 +69,7 @@ def test_no_ratio_is_within_a_quarter_that_shows_half_of_the_effect() -> None:
     assert claim.verdict is Verdict.NO
     assert cells(claim)[:4] == ["C3", "a / b, within 0.75 to 0.85", "w", "0.80"]
     assert claim_near("queue", near_level(0.8), found).verdict is Verdict.YES
+    assert claim_near("queue", near_level(0.8), None).word == "not run"
 
 
 def claim_near(text: str, band: Near, found: Found, samples: int = 1) -> Claim:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -27,7 +26,6 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.pictures import shows_runs
 from scripts.papers.study import Size
 from tests.processes import ROOT
-from tests.scripts.commands import reproduce
 
 from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.studies.axes import COLUMNS
@@ -227,15 +225,7 @@ def test_rank_correlation() -> None:
 def test_report_of_all_results(found: Figures) -> None:
     lines = report(found, SIZE)
     text = "\n".join(lines)
-    for title in (
-        "Table 3",
-        "Table 4",
-        "Figure 3",
-        "Figures 4 and 5",
-        "Figure 6",
-        "Figure 7",
-        "Figure 8",
-    ):
+    for title in ("Table 3", "Table 4", "Figure 3", "Figures 4 and 5", "Figure 6", "Figure 7", "Figure 8"):
         assert f"## {title}" in text
     assert "| X1 | HYBRID P skip | 6 | 4.82 | " in text
     for before, line in pairwise(lines):  # every table is a rectangle
@@ -264,22 +254,3 @@ def test_names_of_claims_leave_out_what_stands_beside_them(found: Figures) -> No
     texts = [claim.text for claim in all_claims(found) if claim.text.startswith("C12")]
     assert all("skip" not in text and " P" not in text.replace(" PB", "") for text in texts)
     assert cell_of(ex.HIGH, ex.BATCH, ex.ALL_STRICT) == Where(ex.HIGH, "BATCH strict")
-
-
-# ---------------------------------------------------------------- as a whole
-
-
-@pytest.mark.slow
-def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    store = tmp_path / "study"
-    done = reproduce("coscheduling", "--quick", "--jobs", "4", "--seeds", "1", "--store", str(store))
-    assert done.code == 0, done.err
-    runs = len(cells_of(Size(4, 1, quick=True)))
-    assert f"{runs} of {runs} runs; verdicts in {store / 'coscheduling.md'}" in done.out
-
-
-def test_an_unknown_stage_is_named(tmp_path: Path) -> None:
-    done = reproduce("coscheduling", "--jobs", "4", "--store", str(tmp_path / "store"), "--stage", "X9")
-    assert done.code == 1
-    assert "no stage 'X9'; there are X1, X5" in done.err

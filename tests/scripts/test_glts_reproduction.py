@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.papers.figures import Figures
 from scripts.papers.glts import experiment as ex
-from scripts.papers.glts.claims import claims
 from scripts.papers.glts.measures import TENTHS, Watch, delay_figures, figures, relative_responses
-from scripts.papers.lists import LISTS
 from scripts.papers.study import BASE, Size
-from tests.scripts.commands import reproduce
 
 import cosched_emulator
 from cosched_emulator import Run
@@ -147,30 +142,3 @@ def test_delays_are_binned_by_tenths(runs: dict[str, Run]) -> None:
     assert found["p50"] == pytest.approx(1.05, rel=1e-5)
     assert {tenth: count for tenth, count in enumerate(found["tenths"]) if count} == {5: 1, 10: 2, TENTHS - 1: 1}
     assert delay_figures(expected, records, "long") == {}
-
-
-def test_each_claim_of_the_list_has_a_row() -> None:
-    rows = claims(Figures([], ex.USUAL))
-    assert {each for claim in rows for each in claim.ids.split(", ")} >= {*LISTS["g-lomarc-ts"]}
-    assert all(claim.ids for claim in rows)
-
-
-# ---------------------------------------------------------------- as a whole
-
-
-@pytest.mark.slow
-def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    store = tmp_path / "study"
-    done = reproduce("g-lomarc-ts", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(store))
-    assert done.code == 0, done.err
-    runs = len(cells_of(Size(20, 1, quick=True)))
-    assert (
-        f"{runs} of {runs} runs; verdicts in {store / 'g-lomarc-ts.md'}, rows in appendix/, 4 pictures beside it"
-        in done.out
-    )
-    assert {file.stem for file in store.glob("*.png")} == {
-        "g-lomarc-ts", "g-lomarc-ts-delay", "g-lomarc-ts-blocks", "g-lomarc-ts-slack",
-    }  # fmt: skip
-    page = (store / "appendix" / "g-lomarc-ts.md").read_text(encoding="utf-8")
-    assert "| C1 | RR, GLTS against SSP, medium jobs, %: lower | W1 | -34.9 |" in page

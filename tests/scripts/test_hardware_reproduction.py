@@ -24,8 +24,7 @@ from cosched_hwmodel.measured.co_run_table import CoRunTable
 
 NAMES = ("a", "b", "c", "d")
 TABLE = CoRunTable(
-    NAMES,
-    {(one, other): 1.0 - 0.1 * i + 0.05 * j for i, one in enumerate(NAMES) for j, other in enumerate(NAMES)},
+    NAMES, {(one, other): 1.0 - 0.1 * i + 0.05 * j for i, one in enumerate(NAMES) for j, other in enumerate(NAMES)}
 )
 
 

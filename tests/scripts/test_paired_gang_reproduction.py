@@ -10,7 +10,6 @@ from scripts.papers.paired_gang import experiment as ex
 from scripts.papers.paired_gang.measures import figures
 from scripts.papers.paired_gang.report import derive, later_column
 from scripts.papers.study import BASE, Size, scenario_of
-from tests.scripts.commands import reproduce
 
 import cosched_emulator
 from cosched_emulator import Run
@@ -123,19 +122,3 @@ def test_who_responds_later() -> None:
         for name in ("all", "run < 1 s"):
             assert found.values(later_column(name), Where(workload, ex.PAIRED)) == {1: later}
         assert found.values(later_column("all"), Where(workload, ex.STRICT)) == {}
-
-
-# ---------------------------------------------------------------- as a whole
-
-
-@pytest.mark.slow
-def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    store = tmp_path / "study"
-    done = reproduce("paired-gang", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(store))
-    assert done.code == 0, done.err
-    runs = len(cells_of(Size(20, 1, quick=True)))
-    assert f"{runs} of {runs} runs; verdicts in {store / 'paired-gang.md'}" in done.out
-    page = (store / "appendix" / "paired-gang.md").read_text(encoding="utf-8")
-    assert f"| {ex.mix(ex.MIXES[1])} | gang | 1 | 3.2" in page
-    assert ex.LOADS[0] in page

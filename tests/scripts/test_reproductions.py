@@ -18,7 +18,6 @@ from scripts.papers.gpus import experiment as gpus
 from scripts.papers.guests import experiment as guests
 from scripts.papers.guests.measures import figures as opted_in_of
 from scripts.papers.hardware import co_runs
-from scripts.papers.harm import harm
 from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import TABLE_2 as PRINTED
 from scripts.papers.lomarc.claims import claims as lomarc_claims
@@ -28,16 +27,13 @@ from scripts.papers.lomarc.literal import literal_impact
 from scripts.papers.lomarc.measures import by_class, idle
 from scripts.papers.lomarc.published import STAGES
 from scripts.papers.reproduce import PAPERS
-from scripts.papers.rows import all_of, near
 from scripts.papers.study import ARCHIVE, BASE, LACKING, Size
 from scripts.papers.symbiosis import experiment as symbiosis
-from scripts.tables import number, percent, wrapped, write_tables
+from scripts.tables import number, percent, write_tables
 from tests.scripts.commands import reproduce
-from tests.scripts.test_claims import claim_near
 
 import cosched_emulator
 from cosched_emulator import simulate
-from cosched_emulator.statistics.intervals import Verdict, mean_interval
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
@@ -79,12 +75,6 @@ def test_the_page_has_its_markers_and_pictures(paper: str) -> None:
     pictures = {file.name for file in folder.glob("*.png") if re.match(rf"{paper}[-.]", file.name)}
     shown = {*re.findall(r"\]\(([^)/]+\.png)\)", text), *re.findall(r"\]\(\.\./([^)/]+\.png)\)", rows)}
     assert shown == pictures != set()
-
-
-def test_rua_has_a_help_text() -> None:
-    done = reproduce("rua", "--help")
-    assert done.code == 0, done.err
-    assert "--report-only" in done.out
 
 
 def test_a_stage_that_a_paper_does_not_have_is_named() -> None:
@@ -161,28 +151,25 @@ def test_all_goes_on_after_a_paper_whose_files_are_missing(tmp_path: Path) -> No
     assert ran.stderr.endswith(f"{left}reproduce: failed: g-lomarc-ts\n")
 
 
-@pytest.mark.slow  # the parts of it have tests of their own
-def test_a_small_reproduction_of_lomarc_runs_and_reports(tmp_path: Path) -> None:
+@pytest.mark.slow  # the parts have tests of their own
+@pytest.mark.parametrize(
+    ("paper", "jobs"), [("lomarc", 20), ("g-lomarc-ts", 20), ("paired-gang", 20), ("coscheduling", 4)]
+)
+def test_a_small_reproduction_runs_and_reports(paper: str, jobs: int, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    options = ("lomarc", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(tmp_path))
+    options = (paper, "--quick", "--jobs", str(jobs), "--seeds", "1", "--store", str(tmp_path))
     done = reproduce(*options)
     assert done.code == 0, done.err
-    runs = len(lomarc.WORKLOADS) * len(lomarc.SCHEDULERS)
-    assert done.err.splitlines()[0] == f"{runs + 9 * 3} runs, 0 of them done before, 2 at a time"
-    assert done.out.startswith("A preview, not a result: 20 of 8,000 jobs a run, 1 of 20 seeds, few or no experiments.")
-    assert done.out.endswith(
-        f"{runs} of {runs} runs; verdicts in {tmp_path / 'lomarc.md'}, rows in appendix/, 5 pictures beside it\n"
-    )
+    assert done.out.startswith(f"A preview, not a result: {jobs} of ")
+    page, rows = (tmp_path / name for name in (f"{paper}.md", f"appendix/{paper}.md"))
     pictures = {file.stem for file in tmp_path.glob("*.png")}
-    assert pictures == {"lomarc", "lomarc-response", "lomarc-rbr", "lomarc-efficiency", "lomarc-mixes"}
-    ours = (ROOT / "docs" / "results" / "lomarc.md").read_text(encoding="utf-8")
-    assert all(f"]({name}.png)" in ours for name in pictures)
-    rows = (tmp_path / "appendix" / "lomarc.md").read_text(encoding="utf-8")
-    assert "| W3 M1 | measured | 1 | " in rows
-    page = (tmp_path / "lomarc.md").read_text(encoding="utf-8")
-    assert "| [3](appendix/lomarc.md#the-papers-claims) |" in page
+    end = rf"^(\d+) of \1 runs; verdicts in {page}, rows in appendix/, {len(pictures)} pictures beside it\n\Z"
+    assert re.search(end, done.out, re.MULTILINE)
+    ours = "".join([(ROOT / "docs" / "results" / name).read_text() for name in (page.name, f"appendix/{page.name}")])
+    assert all(f"{name}.png)" in ours for name in pictures)
+    before = page.read_text(), rows.read_text()
     assert reproduce(*options, "--report-only").out == done.out
-    assert (tmp_path / "lomarc.md").read_text(encoding="utf-8") == page
+    assert (page.read_text(), rows.read_text()) == before
 
 
 # ---------------------------------------------------------------- figures of a study
@@ -214,42 +201,6 @@ def test_figures_are_compared_seed_by_seed() -> None:
     assert figures.mean("x", Where("w", "a", "base")) == figures.mean("x", A)
     assert figures.mean("x", Where("w", "a", "other")) is None
     assert figures.change("y", A, B) is None
-
-
-def test_verdicts_need_the_whole_interval() -> None:
-    tight, wide = mean_interval([-48.0, -47.5, -48.5]), mean_interval([-48.0, -30.0, -60.0])
-    rows = [
-        claim_near("c", near(published), found)
-        for published, found in ((-50, tight), (-50, wide), (-10, tight), (-50, None))
-    ]
-    assert [claim.row.split(" | ")[-1] for claim in rows] == ["yes |", "not shown |", "**no** |", "not run |"]
-    assert [claim.row.split(" | ")[-2] for claim in rows] == ["-", "15", "-", "-"]  # seeds that would decide
-    assert claim_near("c", near(-48.0), mean_interval([-48.0])).verdict == Verdict.NOT_SHOWN  # one seed
-    assert (
-        rows[0].row
-        == "| - | c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | -50.48 to -45.52 | 3 | 0.00076 | - | yes |"
-    )
-    assert all_of([Verdict.YES, Verdict.YES]) == Verdict.YES
-    assert all_of([Verdict.YES, Verdict.NOT_SHOWN]) == Verdict.NOT_SHOWN
-    assert all_of([Verdict.NO, Verdict.NOT_SHOWN]) == Verdict.NO
-
-
-def test_harm_is_shown_for_cells_that_are_compared() -> None:
-    columns = {
-        "harm_h1": [0.2, 0.3],
-        "harm_hshk": [0.1, 0.1],
-        "harm_hshk_floor": [0.05, 0.05],
-        "harm_lost_share": [0.01, 0.02],
-    }
-    of_class = {f"harm_short_narrow_{name}": [0.5, 0.5] for name in ("h1", "hshk", "hshk_floor")}
-    figures = fake_figures(
-        {A: {**columns, **of_class, "harm_killed": [0, 0], "harm_short_narrow_jobs": [7, 9]}, B: {"x": [1.0]}}, {}
-    )
-    lines = harm("b", [A, B], [A, B])(figures)
-    row = next(line for line in lines if line.startswith("| w | a | 2 |"))
-    assert row.startswith("| w | a | 2 | 25 (1.97 to 100) | 10 (10 to 10) | 5 (5 to 5) | 1.50 (")
-    assert "| w | a | short narrow | 8 | 50 (50 to 50) | 50 (50 to 50) | 50 (50 to 50) |" in lines
-    assert not any(line.startswith("| w | b |") for line in lines)
 
 
 # ---------------------------------------------------------------- LOMARC
@@ -349,13 +300,3 @@ def test_idle_time_and_waits_by_class(tmp_path: Path) -> None:
             "queue_share_of_long": 0.6,
         }
     )
-
-
-# ---------------------------------------------------------------- tables
-
-
-def test_generated_prose_is_wrapped_and_tables_are_not() -> None:
-    assert wrapped("| " + "cell " * 40 + "|") == ["| " + "cell " * 40 + "|"]
-    lines = wrapped("- " + "word " * 40)
-    assert (len(lines), lines[1][:6]) == (2, "  word")
-    assert all(len(line) <= 120 for line in lines)

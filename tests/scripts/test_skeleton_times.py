@@ -24,11 +24,7 @@ CHEAP = [
 WHOLE = [NasKind("CG", "A", 16), NasKind("LU", "A", 16), NasKind("SP", "A", 9), NasKind("CG", "B", 8)]
 
 
-@pytest.mark.parametrize(
-    "kind",
-    CHEAP,
-    ids=NAME,
-)
+@pytest.mark.parametrize("kind", CHEAP, ids=NAME)
 def test_some_jobs_take_their_time(kind: NasKind) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=1.0)
     assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
@@ -75,11 +71,7 @@ def test_all_jobs_take_their_time(kind: NasKind) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind",
-    WHOLE,
-    ids=NAME,
-)
+@pytest.mark.parametrize("kind", WHOLE, ids=NAME)
 def test_whole_runs_take_as_long_as_their_first_iterations_say(kind: NasKind) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=kind.seconds)
     assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
