@@ -67,11 +67,7 @@ def test_python_gives_the_same(folder: Path) -> None:
     assert run.against(Path("easy"), rule=LaterRule(4.0, 0)).figures.later == 0
     assert list(
         run.against(simulate({"workload": {"swf": "log.swf"}}, "easy"), classes=LoserClasses(500, 600)).by_class
-    ) == [
-        "short wide",
-        "medium narrow",
-        "long wide",
-    ]
+    ) == ["short wide", "medium narrow", "long wide"]
 
 
 def test_mistakes(folder: Path) -> None:

@@ -9,9 +9,6 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
-import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -20,17 +17,11 @@ from typing import Any
 
 import pytest
 from tests.emulator.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview, slot_cell
-from tests.processes import PACKAGES
+from tests.processes import environment, fork_program
 
 from cosched_emulator.cli import top_frame
 from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
 
-PROGRAM = """
-import signal
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from cosched_emulator.cli.main import main
-main()
-"""
 JOBS = [
     job_row(1, name="wide", shares_with=[2], slowdown=1.25),
     job_row(2, user="bob", shares_with=[1]),
@@ -242,19 +233,14 @@ def test_a_missing_scheduler_and_a_full_disk_are_shown() -> None:
 class Terminal:
     """A program on a pseudo-terminal, and its output."""
 
-    def __init__(self, *arguments: str, columns: int = 100, lines: int = 30, **environment: str) -> None:
+    def __init__(self, *arguments: str, columns: int = 100, lines: int = 30, **more: str) -> None:
         self.master, slave = pty.openpty()
         self.resize(columns, lines)
         self.before = termios.tcgetattr(slave)
         self.written = b""
-        known = {key: value for key, value in os.environ.items() if key not in ("LINES", "COLUMNS", "NO_COLOR")}
-        self.child = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, *arguments],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            env={**known, "PYTHONPATH": os.pathsep.join(PACKAGES), "TERM": "xterm", **environment},
+        known = {key: value for key, value in environment().items() if key not in ("LINES", "COLUMNS", "NO_COLOR")}
+        self.child = fork_program(
+            "cosched_emulator", *arguments, env={**known, "TERM": "xterm", **more}, terminal=slave
         )
         self.slave = slave
 
@@ -290,7 +276,7 @@ class Terminal:
             assert time.monotonic() < deadline, self.written[-2000:]
             self._read(0.05)
         self._read(0)
-        return self.child.returncode
+        return self.child.wait()
 
     def is_restored(self) -> bool:
         """Return whether the terminal is restored."""
@@ -311,12 +297,6 @@ def terminal(*arguments: str, **options: Any) -> Iterator[Terminal]:
         yield opened
     finally:
         opened.close()
-
-
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    with tempfile.TemporaryDirectory(prefix="top-", dir="/tmp") as folder:
-        yield f"ipc://{folder}/door"
 
 
 def answer(request: Request) -> Done | Refused | None:
@@ -342,14 +322,12 @@ def test_top_follows_the_window_size_and_restores_the_terminal(endpoint: str) ->
         for columns, lines in ((3, 2), (1, 1), (200, 50)):
             screen.resize(columns, lines)
             os.kill(screen.child.pid, signal.SIGWINCH)
-            time.sleep(0.3)
+            time.sleep(0.1)
         screen.until(rb"last decisions")
         screen.type(b"\x1b[6~jjkG")
-        time.sleep(0.2)
-        assert screen.child.poll() is None
         before = len(manager.requests)
-        time.sleep(0.5)
-        assert len(manager.requests) > before + 1
+        screen.until_true(lambda: len(manager.requests) > before + 1)
+        assert screen.child.poll() is None
         screen.type(b"q")
         assert screen.ended() == 0
         assert screen.is_restored()

@@ -35,12 +35,11 @@ QUICK = ("--timeout", "0.3")
 CHANGED: dict[str, Any] = {"changed": [1], "unchanged": []}
 
 
-def test_every_command_has_help_with_an_example(run: Run) -> None:
+def test_every_command_has_the_options_of_its_manager(run: Run) -> None:
     names = [*COMMANDS["Live cluster, jobs"], *COMMANDS["Live cluster, nodes and state"]]
     for name in names:
         ran = run(name, "--help", manager=False)
         assert ran.code == 0
-        assert re.search(rf"Examples?:\s+cosched-emulator {name}", ran.out)
         for option in ("--manager", "--timeout", "--json", "--key", "--manager-key"):
             assert option in ran.out, (name, option)
     assert "[default: 1:00:00]" in run("submit", "--help", manager=False).out
