@@ -9,7 +9,6 @@ dependencies. A run is stored in recorded/site as what sacct, scontrol and sacct
 
 from __future__ import annotations
 
-import csv
 import gzip
 import re
 import socket
@@ -24,8 +23,8 @@ from typing import Final, NamedTuple
 
 from tests.plugin.slurm.bed import bed
 from tests.plugin.slurm.guests.runs import USERS, as_user
-from tests.processes import run_python
 
+from cosched_emulator import simulate
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
 from cosched_emulator.workload.sacct.site_facts import COMMANDS
 from cosched_plugin.common.sacct_rows import COMMAND
@@ -155,43 +154,41 @@ class Compared(NamedTuple):
         return statistics.fmean(abs(self.real[job] - self.simulated[job]) <= seconds for job in self.real)
 
 
-def compared(folder: Path, work: Path, policy: str = "") -> Compared:
+def compared(folder: Path, work: Path, policy: str | None = None) -> Compared:
     """Import a stored run with its facts, and simulate it: under its own policy, or another one."""
     work.mkdir(parents=True, exist_ok=True)
     for file in folder.glob("*.gz"):
         (work / file.stem).write_bytes(gzip.decompress(file.read_bytes()))
     facts = tuple([str(work / command.rpartition(">")[2]) for command in COMMANDS])
     import_dump(str(work / "jobs.txt"), work / "site", ImportOptions(facts=facts, force=True))
-    more = ("--policy", policy) if policy else ()
-    ran = run_python(
-        "-m", "cosched_emulator", "simulate", "site/scenario.toml", *more, "--out", "out", "--force", folder=work
-    )
-    assert ran.code == 0, ran.err
-    with open(work / "out" / "jobs.csv", newline="") as stream:
-        found = [row for row in csv.DictReader(stream) if row["starting_time"]]
-    sources = [dict(pair.split("=", 1) for pair in row["metadata"].split(";")).get("source") for row in found]
-    simulated = {
-        int(source or row["job_id"]): float(row["starting_time"]) - float(row["submission_time"])
-        for source, row in zip(sources, found, strict=True)
-    }
+    jobs = simulate(str(work / "site" / "scenario.toml"), policy).jobs
+    started = zip(jobs.source_id, jobs.start_s - jobs.submit_s, strict=True)
+    simulated = {int(job): round(float(wait_s), 6) for job, wait_s in started if wait_s >= 0}
     log = (work / "site" / "trace.swf").read_text().splitlines()
     real = {int(row[0]): float(row[2]) for row in map(str.split, log) if row[0] != ";" and float(row[2]) >= 0}
     return Compared({job: wait_s for job, wait_s in real.items() if job in simulated}, simulated)
 
 
+def row_of(folder: Path) -> str:
+    """Return what is told of a stored run."""
+    with tempfile.TemporaryDirectory() as name:
+        own, plain = (compared(folder, Path(name) / str(policy), policy) for policy in (None, "easy"))
+    (real, simulated), (_, other) = own.mean(), plain.mean()
+    shares = f"{own.within(2):.0%} | {own.within(10):.0%}"
+    waits = (
+        f"{real:.1f} | {simulated:.1f} | {own.correlation():.2f} | {shares} | {other:.1f} | {plain.correlation():.2f}"
+    )
+    return f"| {folder.name} | {len(own.real)} | {waits} |"
+
+
 def report() -> None:
     """Print a row for each stored run."""
-    print("| run | jobs | mean wait, s | simulated | r | starts within 2 s | within 10 s | as plain `easy` | r |")
+    print(
+        "| run | jobs | mean wait, s | simulated | r by job | starts within 2 s | within 10 s | as plain `easy` | r |"
+    )
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for folder in sorted(FOLDER.iterdir()):
-        with tempfile.TemporaryDirectory() as name:
-            own, plain = (compared(folder, Path(name) / policy, policy) for policy in ("", "easy"))
-        (real, simulated), (_, other) = own.mean(), plain.mean()
-        shares = f"{own.within(2):.0%} | {own.within(10):.0%}"
-        print(
-            f"| {folder.name} | {len(own.real)} | {real:.1f} | {simulated:.1f} | {own.correlation():.2f} | {shares} | {other:.1f} | "
-            f"{plain.correlation():.2f} |"
-        )
+        print(row_of(folder))
 
 
 if __name__ == "__main__":

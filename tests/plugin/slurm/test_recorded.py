@@ -14,6 +14,9 @@ import pytest
 from tests.plugin.slurm.bed import RECORDED, RELEASES, needs_recordings
 from tests.plugin.slurm.fidelity import emulated, own_lags, stored
 from tests.plugin.slurm.record import Taken
+from tests.plugin.slurm.site_runs import FOLDER as SITE_RUNS
+from tests.plugin.slurm.site_runs import row_of
+from tests.processes import ROOT
 
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -231,3 +234,8 @@ def test_the_emulator_starts_the_jobs_of_a_real_run_when_slurm_did(run: str, tmp
         rows, run.rpartition("-nodes")[0], own_lags(rows, [row.lags for row in rows], tmp_path), tmp_path / "run"
     )
     assert max(abs(starts[row.job] - row.started) for row in rows) < 0.001
+
+
+def test_a_stored_run_of_a_site_is_imported_and_simulated_as_the_page_says() -> None:
+    page = (ROOT / "docs" / "results" / "appendix" / "slurm.md").read_text(encoding="utf-8")
+    assert row_of(SITE_RUNS / "24.11-2-a") in page.splitlines()
