@@ -18,14 +18,7 @@ from typing import Any, Final
 import pytest
 from tests.commands import Commands
 from tests.emulator.live.test_damage import damage, rows_of
-from tests.emulator.live.test_live_random import (
-    SITES,
-    TAKE_TURNS,
-    Books,
-    Life,
-    assert_same,
-    without_jobs,
-)
+from tests.emulator.live.test_live_random import SITES, TAKE_TURNS, Books, Life, assert_same, without_jobs
 from tests.emulator.live.test_saved_state import ENDINGS, PREPARED, Site, restored
 from tests.emulator.live.test_views import begin
 from tests.processes import Forked, Ran, ended, wait_until
@@ -304,14 +297,14 @@ def test_a_kill_at_any_statement_leaves_the_old_journal_or_the_new_one(left: Pat
     assert outcomes.count(True) >= 2  # before the file is made smaller
 
 
-@pytest.mark.parametrize("number", [12, pytest.param(300, marks=pytest.mark.slow)])
-def test_a_kill_at_any_time_leaves_the_old_journal_or_the_new_one(number: int, left: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_kill_at_any_time_leaves_the_old_journal_or_the_new_one(left: Path, tmp_path: Path) -> None:
     sound, _, books = restored(copied(left, tmp_path / "sound"))
     books.close()
     began_s = time.monotonic()
     killed(copied(left, tmp_path / "whole"), lambda _: None)
     took_s = time.monotonic() - began_s
-    for each in range(number):
+    for each in range(300):
         path = copied(left, tmp_path / str(each))
         killed(path, lambda _: None, took_s * uniform(3, "kill", each))
         assert_goes_on(path, sound)
@@ -360,19 +353,13 @@ def test_no_damage_goes_unnoticed(number: int, left_anew: Path, tmp_path: Path) 
     ("statement", "told"),
     [
         ("UPDATE jobs SET state = 'FAILED' WHERE id = 2", AS_THEY_WERE),
-        (
-            "UPDATE jobs SET state = 'FAILED' WHERE id = 39",
-            "table jobs as this program replays it from the journal, got a different row 39",
-        ),
         ("DELETE FROM changes WHERE number = 5", AS_THEY_WERE),
         ("DELETE FROM allocations", AS_THEY_WERE),
-        ("UPDATE allocations SET end_us = end_us + 500000000 WHERE job_id = 2", AS_THEY_WERE),
         ("UPDATE journal SET at_us = at_us + 1 WHERE kind = 'begin'", "of the journal as it was written"),
         ("UPDATE journal SET body = x'00' WHERE kind = 'begin'", "of the journal as it was written"),
         ("DELETE FROM journal WHERE kind = 'begin'", "a journal without gaps"),
         ("UPDATE meta SET value = replace(value, '0', '1') WHERE key = 'base'", "the meta data that the database"),
         ("DELETE FROM meta WHERE key = 'base'", "the meta data that the database was made with"),
-        ("DELETE FROM journal WHERE kind <> 'begin'", "confirmed steps are missing"),
     ],
 )
 def test_what_differs_is_told(statement: str, told: str, left_anew: Path, tmp_path: Path) -> None:
@@ -382,10 +369,7 @@ def test_what_differs_is_told(statement: str, told: str, left_anew: Path, tmp_pa
     with pytest.raises(DamageError) as caught:
         restored(path)
     assert told in str(caught.value)
-    if (
-        "jobs SET state = 'FAILED' WHERE id = 39" not in statement
-    ):  # what follows from the journal shows when it is played
-        assert not examine(str(path)).whole
+    assert not examine(str(path)).whole
 
 
 @pytest.mark.parametrize("number", [24, pytest.param(360, marks=pytest.mark.slow)])

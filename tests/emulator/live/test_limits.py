@@ -16,7 +16,7 @@ from cosched_emulator.live.watched import GAUGES, MOST_USERS, OTHERS, Watched
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.manager.gate import Gate
-from cosched_emulator.scenario.limits import NO_RULES, Binding, Partition, Rules
+from cosched_emulator.scenario.limits import Binding, Partition, Rules
 from cosched_emulator.users import requests
 from cosched_emulator.users.told import job_text, meanings, why_text
 from cosched_emulator.workload.job import Terms, WorkloadJob
@@ -157,11 +157,6 @@ def test_whole_nodes_count_as_those_that_a_job_may_have() -> None:
     assert binding.amounts(wide).nodes == 2  # though a node of another partition holds all of it
 
 
-def test_rules_that_bind_nothing_are_the_default() -> None:
-    assert Rules() == NO_RULES
-    assert Binding(NO_RULES, (node_class(2, 4),)).rules.limits == ()
-
-
 def test_queue_and_nodes_show_partitions_and_gpus() -> None:
     site = Bound(partitions=(Partition("all", default=True), Partition("gpu", ((2, 2),))))
     site.do(submit(2, partitions=("gpu",), qos="high", account="optics", resources=(("gpu", 1),)), who=ANN)
@@ -220,6 +215,14 @@ def test_what_runs_waits_and_is_in_use_is_counted_by_partition() -> None:
     assert 'm_resources{resource="gpu"} 4\n' in page
     assert 'm_user_pending_jobs{user="bob"} 1\n' in page
     assert 'm_class_running_jobs{class="long"} 0\n' in page
+    site.do(submit(1), who=BOB)
+    site.start(0, begin(4, run_on(3, 1, 8, 1)))
+    site.do(requests.HoldJobs((requests.Target(3),)), who=BOB)
+    watched = Watched(site.live, None, lambda: True)
+    watched.look()
+    told = ("shared_nodes", "shared_jobs", "waits_held", "waits_scheduler")
+    assert [watched.figures[name] for name in told] == [1, 2, 1, 0]
+    site.do(requests.ReleaseJobs((requests.Target(3),)), who=BOB)
     site.live.advance(90_000_000)
     watched = Watched(site.live, None, lambda: True)
     watched.look()
@@ -242,13 +245,13 @@ def test_metrics_by_user_are_of_a_bounded_number_of_users() -> None:
     assert sum(each["pending"] for each in users.values()) == 2 * MOST_USERS + 20
 
 
-@pytest.mark.parametrize("reason", meanings())
-def test_whatever_a_job_waits_for_is_counted_once(reason: str) -> None:
+def test_whatever_a_job_waits_for_is_counted_once() -> None:
     """A reason without a count would end the manager at its next look."""
     site = Bound()
     site.do(submit(1, delay_us=SECOND))
     (job_id,) = site.live.waiting
-    site.live.gate.jobs[job_id] = site.live.gate.jobs[job_id]._replace(reason=reason)
-    watched = Watched(site.live, None, lambda: True)
-    watched.look()
-    assert sum(count for name, count in watched.figures.items() if name.startswith("waits_")) == 1
+    for reason in meanings():
+        site.live.gate.jobs[job_id] = site.live.gate.jobs[job_id]._replace(reason=reason)
+        watched = Watched(site.live, None, lambda: True)
+        watched.look()
+        assert sum(count for name, count in watched.figures.items() if name.startswith("waits_")) == 1

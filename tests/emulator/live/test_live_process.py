@@ -107,19 +107,19 @@ class Tasters:
         (commands.folder / "sour.py").write_text(SOUR)
         place, self.users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
         self._commands = commands
-        self._scheduler = ("-m", "cosched_plugin", "serve", "--connect", place, "--policy", "sour:Sour", "--set-aside")
+        self._scheduler = ("cosched_plugin", "serve", "--connect", place, "--policy", "sour:Sour", "--set-aside")
         self._manager = ("serve", *LIVE, "--db", "accounts.db", "--bind", place, "--users", self.users)
         self.start()
 
     def start(self) -> None:
         self.manager = self._commands.start("cosched_emulator", *self._manager)
-        self.plugin = self._commands.start_python(*self._scheduler)
+        self.plugin = self._commands.start(*self._scheduler)
 
     def kill_plugin(self) -> str:
         """Kill the scheduler, and start it again; return what it has said."""
         self.plugin.kill()
         said = self.plugin.communicate()[1]
-        self.plugin = self._commands.start_python(*self._scheduler)
+        self.plugin = self._commands.start(*self._scheduler)
         return said
 
     def kill_manager(self) -> None:
@@ -130,10 +130,9 @@ class Tasters:
     def user(self) -> ManagerConnection:
         return ManagerConnection(self.users, 20.0, awaits_manager=True)
 
-    def aside(self) -> list[int]:
+    def aside(self, user: ManagerConnection) -> list[int]:
         """Return the pending jobs that are set aside, as their user reads it."""
-        with self.user() as user:
-            answer = user.result(ListJobs())
+        answer = user.result(ListJobs())
         rows = [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
         why = "the scheduler has set it aside: ValueError: not this one (sour.py:"
         return [row["job_id"] for row in rows if row["reason"].startswith(why)]
@@ -143,9 +142,16 @@ class Tasters:
         with self.user() as user:
             return [user.result(job)["job_ids"][0] for job in jobs]
 
-    def wait_for(self, *jobs: int, said: str = "COMPLETED") -> None:
+    def wait_for(self, *jobs: int) -> None:
+        """Wait until jobs have completed."""
+        asked = ShowJobs(tuple(map(Target, jobs)))
         with self.user() as user:
-            wait_until(lambda: [state(user, job) for job in jobs] == [said] * len(jobs))
+            wait_until(lambda: {job["state"] for job in user.result(asked)["jobs"]} == {"COMPLETED"})
+
+    def wait_for_aside(self, *jobs: int) -> None:
+        """Wait until these jobs are set aside, and no others."""
+        with self.user() as user:
+            wait_until(lambda: self.aside(user) == [*jobs])
 
     def cancel(self, job_id: int) -> None:
         with self.user() as user:
@@ -189,16 +195,16 @@ def test_jobs_on_which_the_policy_fails_do_not_stop_the_others(commands: Command
         *[submission(name, 10) for name in ("before", "sour", "between", "sour", "after")]
     )
     there.wait_for(first, second, third)
-    assert there.aside() == [sour, sour_too]
+    there.wait_for_aside(sour, sour_too)
     said = there.kill_plugin()
     assert all(f"job {job} is set aside" in said for job in (sour, sour_too))
     (later,) = there.run(submission("later", 10))
     there.wait_for(later)
     there.kill_manager()
-    assert there.aside() == [sour, sour_too]
+    there.wait_for_aside(sour, sour_too)
     there.cancel(sour)
     there.wait_for(*there.run(submission("last", 10)))
-    assert there.aside() == [sour_too]
+    there.wait_for_aside(sour_too)
     assert there.end().count("set aside") == 2
 
 
@@ -207,14 +213,14 @@ def test_of_two_on_which_the_policy_fails_together_the_later_one_waits_until_it_
 ) -> None:
     there = Tasters(commands)
     full, sweet, salty = there.run(submission("full", 100_000, WHOLE), submission("sweet", 10), submission("salty", 10))
-    wait_until(lambda: there.aside() == [salty])
+    there.wait_for_aside(salty)
     there.kill_plugin()
     there.kill_manager()
     (small,) = there.run(submission("small", 10))
-    assert there.aside() == [salty]
+    there.wait_for_aside(salty)
     there.cancel(full)
     there.wait_for(sweet, small)
-    assert there.aside() == [salty]
+    there.wait_for_aside(salty)
     there.kill_plugin()
     there.wait_for(salty)
     assert "set aside" not in there.end()

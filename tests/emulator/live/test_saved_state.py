@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -84,21 +84,23 @@ def restored(path: Path) -> tuple[LiveManager, int, Accounting]:
         raise
 
 
-@pytest.fixture
-def left(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """What a killed manager leaves: 20 jobs, the state, 10 more jobs."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    site = Site(folder / "c.db")
+    site = Site(tmp_path_factory.mktemp("site") / "c.db")
     site.work(1, 20)
     assert site.writer.write()
     site.work(21, 10)
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for ending in ENDINGS:
-        shutil.copy(f"{site.path}{ending}", copy / f"c.db{ending}")
+    yield site.path
     site.books.close()
-    return copy / "c.db"
+
+
+@pytest.fixture
+def left(killed: str, tmp_path: Path) -> Path:
+    (tmp_path / "copy").mkdir()
+    for ending in ENDINGS:
+        shutil.copy(f"{killed}{ending}", tmp_path / "copy")
+    return tmp_path / "copy" / "c.db"
 
 
 def test_a_restart_plays_only_what_follows_the_state(left: Path) -> None:

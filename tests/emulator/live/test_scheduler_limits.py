@@ -12,7 +12,7 @@ from tests.commands import Commands
 from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import node_class
 from tests.emulator.submissions import submit_job
-from tests.processes import ended, start_python, wait_until
+from tests.processes import Forked, ended, wait_until
 from tests.runs import run_on
 
 from cosched_emulator.live import live_server, outbox
@@ -83,53 +83,53 @@ def test_a_scheduler_with_too_many_refused_actions_is_told_the_present_state(mon
     assert site.live.manager.refused == 7
 
 
+def started(commands: Commands, bad: str) -> tuple[Forked, str]:
+    """Start a manager, and a scheduler that is bad in this way; return the manager, and where its users ask."""
+    (commands.folder / "bad.py").write_text(BAD)
+    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+    serve = ("serve", "--nodes", "2", "--clock", "real", "--bind", place, "--users", users)
+    manager = commands.start("cosched_emulator", *serve)
+    commands.start("bad", place, str(EXAMPLES), bad)
+    return manager, users
+
+
 @pytest.mark.parametrize("starts", [MAX_ACTIONS + 100, 3 * live_server.ANSWER_BYTES // 100])
 def test_a_scheduler_that_starts_what_cannot_exist_is_dismissed(starts: int, commands: Commands) -> None:
-    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
-    commands.start("cosched_emulator", "serve", "--nodes", "2", "--clock", "real", "--bind", place, "--users", users)
-    bad = start_python("-c", BAD, place, str(EXAMPLES), str(starts))
+    _, users = started(commands, str(starts))
     with ManagerConnection(users, 20.0) as user:
         wait_until(lambda: status(user)["errors"] > 0)
         assert status(user)["refused_actions"] == 0
         assert user.result(submit_job(1, SECOND))["job_ids"] == (1,)
-    bad.kill()
-    ended(bad)
 
 
 def test_wakes_come_one_after_another_in_running_time(commands: Commands) -> None:
     """A scheduler that wants to be woken a microsecond later, after every batch, does not fill the journal."""
-    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
-    commands.start("cosched_emulator", "serve", "--nodes", "2", "--clock", "real", "--bind", place, "--users", users)
-    bad = start_python("-c", BAD, place, str(EXAMPLES), "wakes")
+    _, users = started(commands, "wakes")
     with ManagerConnection(users, 20.0) as user:
         wait_until(lambda: status(user)["batch"] > 10)
         began_s, first = time.monotonic(), status(user)["batch"]
         time.sleep(0.5)
         passed = status(user)["batch"] - first
         assert 1 <= passed <= (time.monotonic() - began_s) / live_server.WAKES_S + 2
-    bad.kill()
-    ended(bad)
 
 
 def test_a_queue_of_which_nothing_starts_is_told_once(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     """Idle nodes, pending jobs and a scheduler that answers: nothing but the queue's length said that none would ever start."""
-    monkeypatch.setattr(live_server, "STUCK_S", 0.5)  # the manager is a fork of this process
-    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
-    manager = commands.start(
-        "cosched_emulator", "serve", "--nodes", "2", "--clock", "real", "--bind", place, "--users", users
-    )
-    idle = start_python("-c", BAD, place, str(EXAMPLES), "0")
+    monkeypatch.setattr(live_server, "STUCK_S", 0.2)  # the manager is a fork of this process
+
+    def told() -> list[str]:
+        return [line for line in manager.written()[1].splitlines() if "starts none" in line]
+
+    manager, users = started(commands, "0")
     with ManagerConnection(users, 20.0) as user:
         assert user.result(submit_job(1, SECOND, held=True))["job_ids"] == (1,)
-        time.sleep(1.0)  # nothing to start
+        time.sleep(0.5)
+        assert told() == []  # nothing to start
         assert user.result(submit_job(1, SECOND))["job_ids"] == (2,)
-        time.sleep(2.0)
-    manager.terminate()
-    said = [line for line in ended(manager).err.splitlines() if "starts none" in line]
-    assert len(said) == 1
-    assert "warning: for 0.5 s nodes are idle and jobs are pending, and scheduler " in said[0]
-    idle.kill()
-    ended(idle)
+        wait_until(lambda: told() != [])
+        time.sleep(0.5)
+    (line,) = told()
+    assert "warning: for 0.2 s nodes are idle and jobs are pending, and scheduler " in line
 
 
 def test_jobs_that_only_page_are_told(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -222,8 +222,5 @@ def test_a_browser_shows_the_queue_and_renews_it(commands: Commands, tmp_path: P
             assert chromium.run("document.documentElement.scrollWidth") <= width
         assert {
             request.split("?")[0].rpartition("/jobs/")[0] or request.split("?")[0] for request in chromium.requests
-        } <= {
-            f"http://{address}/",
-            f"http://{address}",
-        }
+        } <= {f"http://{address}/", f"http://{address}"}
         assert chromium.errors == []
