@@ -98,8 +98,8 @@ def test_the_chosen_node_and_the_scrolled_queue_are_shown() -> None:
 
 def test_the_display_fits_any_window() -> None:
     many = overview([job_row(1, name="\x1b[31m\u4e2d" * 9)], [node_row(n) for n in range(1000)])
-    for width in (1, 2, 3, 10, 33, 80, 400):
-        for height in (0, 1, 2, 3, 5, 8, 9, 24, 100):
+    for width in (1, 3, 10, 33, 80, 400):
+        for height in (0, 1, 3, 8, 9, 24, 100):
             gpus = overview([GPU_JOB], [GPU_NODE], **COUNTED)
             for told in (
                 OVERVIEW,

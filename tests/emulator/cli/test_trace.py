@@ -59,7 +59,7 @@ def test_a_trace_in_the_run_folder(simulate: Callable[..., None], tmp_path: Path
     first = (folder / "trace.jsonl").read_bytes()
     with pytest.raises(InputError, match="expected a new folder"):
         simulate(*asked)
-    simulate(*asked, "--force", "--link", "zmq")
+    simulate(*asked, "--force")
     assert (folder / "trace.jsonl").read_bytes() == first
     assert [path.name for path in folder.parent.iterdir()] == ["a"]
     with pytest.raises(

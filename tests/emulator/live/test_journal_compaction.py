@@ -280,12 +280,13 @@ def assert_goes_on(path: Path, sound: LiveManager) -> bool:
     return begun
 
 
-def test_a_kill_at_any_statement_leaves_the_old_journal_or_the_new_one(left: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_kill_at_any_statement_leaves_the_old_journal_or_the_new_one(step: int, left: Path, tmp_path: Path) -> None:
     sound, _, books = restored(copied(left, tmp_path / "sound"))
     books.close()
     rows = facts_of(books.path or "")
     outcomes = []
-    for number in count():
+    for number in count(0, step):
         path = copied(left, tmp_path / str(number))
         if not killed(path, at_statement(number)):
             break
@@ -293,8 +294,8 @@ def test_a_kill_at_any_statement_leaves_the_old_journal_or_the_new_one(left: Pat
         assert facts_of(str(path)) == rows
         shutil.rmtree(path.parent)
     assert outcomes == sorted(outcomes)
-    assert outcomes.count(False) > 20
-    assert outcomes.count(True) >= 2  # before the file is made smaller
+    assert outcomes.count(False) > 20 // step
+    assert outcomes.count(True) >= 2 // step  # before the file is made smaller
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def progress_in(site: Site, quanta: int) -> dict[int, float]:
         ("gang", SHARED_ROWS),
         ("paired-gang", EQUAL),
         pytest.param("paired-gang", IO_AND_COMPUTE, marks=pytest.mark.slow),
-        ("paired-gang", SHARED_ROWS),
+        pytest.param("paired-gang", SHARED_ROWS, marks=pytest.mark.slow),
         pytest.param("gang", EQUAL, marks=pytest.mark.slow),
         pytest.param("paired-gang-bestfit", SHARED_ROWS, marks=pytest.mark.slow),
         pytest.param("blind", SHARED_ROWS, marks=pytest.mark.slow),
