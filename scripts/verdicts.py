@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,7 +23,6 @@ FOLDER: Final = "appendix"
 YES, NO, NOT_SHOWN, NOT_RUN = "yes", "**no**", "not shown", "not run"
 COUNTED: Final = (YES, NO, WITHIN, NOT_SHOWN, NOT_RUN)
 STANDS: Final = " (Holm)"  # behind a verdict
-_BESIDE: Final = ("sampling", "seeds", "p", "to decide", "verdict")  # columns that are no figure
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?")
 # What is claimed of a figure, behind its name: rows with the same name are one group.
 _BOUND: Final = re.compile(r"(.*): ((?:lower|higher|within|at least|at most)\b.*)")
@@ -34,12 +33,13 @@ _LINK: Final = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
 class Claim(NamedTuple):
-    """A row of a table of claims: its ids and text, what is published, and what was measured with the verdict on it, by column."""
+    """A row of a table of claims: its ids and text, what is published, what was measured, and the verdict on it."""
 
     ids: str  # of the claims list; empty: it has none
     text: str
     published: str
-    measured: Mapping[str, tuple[str, str]]  # name of the column -> (figure, verdict)
+    measured: str
+    verdict: str
     anchor: str  # of the section that has the row
     p: float | None  # of its verdict by chance
     line: int  # in the body
@@ -105,14 +105,10 @@ def claims_in(body: Sequence[str]) -> Iterator[Claim]:
         elif "claim" in cells[:2] and "verdict" in cells:
             names = cells
         elif names is not None and not line.startswith("|--"):
-            at = [place for place, name in enumerate(names) if name == "verdict"]
-            before = [max(p for p in range(place) if names[p] not in _BESIDE) for place in at]
-            found = {names[p]: (cells[p], cells[place]) for p, place in zip(before, at, strict=True)}
-            text = cells[names.index("claim")]
-            ids, text = (cells[0].strip(NOTHING), text) if "id" in names else _split(text)
-            p = cells[names.index("p")] if "p" in names else NOTHING
-            chance = None if p == NOTHING else float(p.lstrip("<"))
-            yield Claim(ids, text, cells[names.index("published")], found, anchor, chance, number)
+            cell = dict(zip(names, cells, strict=True))
+            ids, text = (cell["id"].strip(NOTHING), cell["claim"]) if "id" in cell else _split(cell["claim"])
+            chance = None if cell.get("p", NOTHING) == NOTHING else float(cell["p"].lstrip("<"))
+            yield Claim(ids, text, cell["published"], cell["measured"], cell["verdict"], anchor, chance, number)
 
 
 def _cells(line: str) -> list[str]:
@@ -130,16 +126,15 @@ def marked(body: Sequence[str]) -> list[str]:
     lines = list(body)
     tested = [claim for claim in claims_in(body) if claim.p is not None]
     for claim, stands in zip(tested, holm([claim.p or 0.0 for claim in tested]), strict=True):
-        verdict = next(iter(claim.measured.values()))[1]
-        if stands and verdict in (YES, NO):
-            lines[claim.line] = lines[claim.line].removesuffix(f" {verdict} |") + f" {verdict}{STANDS} |"
+        if stands and claim.verdict in (YES, NO):
+            lines[claim.line] = f"{lines[claim.line].removesuffix(' |')}{STANDS} |"
     return lines
 
 
 def head_lines(body: Sequence[str]) -> list[str]:
     """Return what a page says of all its rows; of a body that is marked or is not, the same."""
-    rows = [(*cell, claim.p) for claim in claims_in(marked(body)) for cell in claim.measured.values()]
-    counts = Counter(verdict.removesuffix(STANDS) for _, verdict, _ in rows)
+    rows = [*claims_in(marked(body))]
+    counts = Counter(claim.verdict.removesuffix(STANDS) for claim in rows)
     claims = sum(counts[word] for word in COUNTED)
     told = ", ".join(f"{counts[word]} {word.strip('*')}" for word in COUNTED if counts[word])
     share = f" ({100 * counts[NOT_SHOWN] / (claims - counts[NOT_RUN]):.0f} %)" if counts[NOT_SHOWN] else ""
@@ -148,9 +143,9 @@ def head_lines(body: Sequence[str]) -> list[str]:
     if others:
         uncounted = ", ".join(f"{count} *{word.replace('*', '')}*" for word, count in others.items())
         text += f" Rows that no run decides are not counted: {uncounted}."
-    tested = sum(p is not None for *_, p in rows)
+    tested = sum(claim.p is not None for claim in rows)
     if tested:
-        stand = sum(verdict.endswith(STANDS) for _, verdict, _ in rows)
+        stand = sum(claim.verdict.endswith(STANDS) for claim in rows)
         text += (
             f" Of the {tested} rows with an interval at most {(1 - LEVEL) / 2 * tested:.1f} would be *yes* by chance alone;"
             f" {stand} verdicts stand after Holm's correction."
@@ -163,30 +158,19 @@ def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
 
     What no run decides is in the appendix alone, but for what the paper's own print says.
     """
-    claims = [claim for claim in claims_in(body) if _shown(claim)]
+    claims = [claim for claim in claims_in(body) if claim.verdict not in _IN_THE_APPENDIX]
     groups = _grouped(claims, coarse=False)
     if len(groups) > MOST:
         groups = _grouped(claims, coarse=True)
     yield from head_lines(body)
     yield from table_head(("claim", "published", "measured", "verdict", "rows"))
     for (anchor, _), members in groups.items():
-        figures, verdicts = [], []
-        for column in members[0].measured:
-            where = f"{column}: " if len(members[0].measured) > 1 else ""
-            told = _range([claim.measured[column][0] for claim in members if column in claim.measured])
-            figures += [where + told] * (told != NOTHING)
-            verdicts.append(_verdict(members, column))
+        measured, published = (_range([getattr(each, name) for each in members]) for name in ("measured", "published"))
+        ids = f"{members[0].ids}: " if members[0].ids else ""
         label = _common([claim.text for claim in members])
         link = f"[{len(members)}]({appendix}#{anchor})"
-        published = _range([claim.published for claim in members])
-        ids = f"{members[0].ids}: " if members[0].ids else ""
-        cells = (ids + label, published, "; ".join(figures) or NOTHING, " / ".join(dict.fromkeys(verdicts)), link)
-        yield table_row(cells, ())
+        yield table_row((ids + label, published, measured, _verdict(members), link), ())
     yield ""
-
-
-def _shown(claim: Claim) -> bool:
-    return not {verdict for _, verdict in claim.measured.values()} <= _IN_THE_APPENDIX
 
 
 def _grouped(claims: Sequence[Claim], *, coarse: bool) -> dict[tuple[str, str], list[Claim]]:
@@ -205,17 +189,15 @@ def _group(text: str, *, coarse: bool) -> str:
     return bounded[1] if bounded else text
 
 
-def _verdict(claims: Sequence[Claim], column: str) -> str:
+def _verdict(claims: Sequence[Claim]) -> str:
     """Return how many rows hold; by bound, where rows have different ones."""
-    bounds = [match[2] if (match := _BOUND.fullmatch(claim.text)) else "" for claim in claims]
-    different = list(dict.fromkeys(bounds))
-    if not 1 < len(different) <= 2:
-        return _counts([claim.measured[column] for claim in claims if column in claim.measured])
-    by_bound = (
-        (bound, [claim.measured[column] for claim, own in zip(claims, bounds, strict=True) if own == bound])
-        for bound in different
-    )
-    return ", ".join(f"{bound}: {_counts(found)}" for bound, found in by_bound)
+    by_bound: dict[str, list[str]] = {}
+    for claim in claims:
+        match = _BOUND.fullmatch(claim.text)
+        by_bound.setdefault(match[2] if match else "", []).append(claim.verdict)
+    if len(by_bound) != 2:
+        return _counts([claim.verdict for claim in claims])
+    return ", ".join(f"{bound}: {_counts(found)}" for bound, found in by_bound.items())
 
 
 def _common(texts: Sequence[str]) -> str:
@@ -241,9 +223,9 @@ def _range(cells: Sequence[str]) -> str:
     return "; ".join(different) if len(different) == 2 else f"{different[0]}; ..."
 
 
-def _counts(found: Sequence[tuple[str, str]]) -> str:
-    counts = Counter(verdict.removesuffix(STANDS) for _, verdict in found)
-    stand = Counter(verdict.removesuffix(STANDS) for _, verdict in found if verdict.endswith(STANDS))
+def _counts(found: Sequence[str]) -> str:
+    counts = Counter(verdict.removesuffix(STANDS) for verdict in found)
+    stand = Counter(verdict.removesuffix(STANDS) for verdict in found if verdict.endswith(STANDS))
     marks = {verdict: f" ({count} Holm)" if count < counts[verdict] else STANDS for verdict, count in stand.items()}
     if len(counts) == 1:
         return next(verdict + marks.get(verdict, "") for verdict in counts)
