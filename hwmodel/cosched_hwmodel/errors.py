@@ -8,7 +8,6 @@ HardwareModelError
 │   ├── ContentionError         a contention model of others that cannot be used, or returns invalid values
 │   ├── ProfileError            an impossible demand of a process (in ``composite``)
 │   └── CommandError            an argument or a file of the command cosched-hwmodel (in ``cli``)
-├── FitError                    numbers from which no fit can be made (in ``composite``)
 ├── LomarcParameterError        an invalid parameter of the LOMARC model (in ``lomarc``)
 └── StatisticalParameterError   an invalid parameter of the statistical model (in ``statistical``)
 """

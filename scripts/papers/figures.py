@@ -60,11 +60,7 @@ class Figures:
 
     def ratio(self, figure: str, where: Where, base: Where) -> Interval | None:
         """Return a figure over that of ``base``, paired by seed; None where it does not exist."""
-        found = self.change(figure, where, base)
-        if found is None:
-            return None
-        mean, low, high = (1 + value / 100 for value in found[:3])
-        return found._replace(mean=mean, low=low, high=high)
+        return as_ratio(self.change(figure, where, base))
 
     def ratios(self, figure: str, where: Where, base: Where) -> dict[int, float]:
         """Return a figure over that of ``base`` by seed, over the seeds that both have."""
@@ -75,6 +71,19 @@ class Figures:
         """Return by how much a figure is above that of ``base``, paired by seed; None where it does not exist."""
         mine, theirs = self.series(where), self.series(base)
         return None if mine is None or theirs is None else mine.difference(figure, theirs)
+
+
+def mapped(found: Interval | None, value: Callable[[float], float]) -> Interval | None:
+    """Return an interval in other units: each of its values as a function has it, which rises."""
+    if found is None:
+        return None
+    mean, low, high = map(value, found[:3])
+    return found._replace(mean=mean, low=low, high=high)
+
+
+def as_ratio(found: Interval | None) -> Interval | None:
+    """Return the ratio that a change in percent is."""
+    return mapped(found, lambda change: 1 + change / 100)
 
 
 # ---------------------------------------------------------------- text

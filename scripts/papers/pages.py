@@ -1,41 +1,25 @@
 """The tables of a paper's page as data, and the one engine that writes them.
 
-A row has labels, and cells: a text, or a figure of some runs (`Shown`). A row of which no figure exists is left out, and so is a table
-without rows, and a section without lines. Rows are counted by the seeds that they have.
+A row has labels, and cells: a text, or a figure of some runs (`Measured`). A row of which no figure exists is left out, and so is a
+table without rows, and a section without lines. Rows are counted by the seeds that they have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from scripts.papers.claims import Claim, claims_table
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.figures import Figures, Where
+from scripts.papers.rows import Measured, mean
 from scripts.papers.study import BASE, Size
 from scripts.tables import table_head, table_row
-
-from cosched_emulator.statistics.intervals import Interval
 
 Columns = Mapping[str, tuple[str, float]]  # column of the study -> its heading, and what a value is multiplied by
 Section = Callable[[Figures], list[str]]
 
 
-class Shown(NamedTuple):
-    """A figure of some runs, by one of the methods of `Figures`, as a cell."""
-
-    how: str
-    column: str
-    runs: tuple[Where, ...]
-    show: Callable[[Interval | None], str] = interval_text
-
-    def found(self, figures: Figures) -> Interval | None:
-        """Return the figure."""
-        found: Interval | None = getattr(figures, self.how)(self.column, *self.runs)
-        return found
-
-
-Cell = Shown | str | Callable[[Figures], str]  # a function's text does not tell whether the row has run
+Cell = Measured | str | Callable[[Figures], str]  # a function's text does not tell whether the row has run
 Row = tuple[Sequence[str], Sequence[Cell]]  # labels and cells
 
 
@@ -46,27 +30,12 @@ class Headed(NamedTuple):
     rows: Sequence[Row]
 
 
-def mean(column: str, where: Where, factor: float = 1.0) -> Shown:
-    """Return a cell with a mean."""
-    return Shown("mean", column, (where,), partial(interval_text, factor=factor))
-
-
-def change(column: str, where: Where, base: Where) -> Shown:
-    """Return a cell with a change in percent."""
-    return Shown("change", column, (where, base), percent_text)
-
-
-def ratio(column: str, where: Where, base: Where) -> Shown:
-    """Return a cell with a ratio."""
-    return Shown("ratio", column, (where, base))
-
-
-def means(columns: Columns, where: Where) -> list[Shown]:
+def means(columns: Columns, where: Where) -> list[Measured]:
     """Return the cells of the means of some columns."""
     return [mean(column, where, factor) for column, (_, factor) in columns.items()]
 
 
-def aside(cell: Shown) -> Callable[[Figures], str]:
+def aside(cell: Measured) -> Callable[[Figures], str]:
     """Return a cell that does not tell whether its row has run."""
     return lambda figures: cell.show(cell.found(figures))
 
@@ -109,15 +78,15 @@ def _lines(figures: Figures, rows: Iterable[Row], counted: bool) -> list[str]:
     """Return the lines of rows, without those of which no figure exists."""
     lines = []
     for labels, cells in rows:
-        found = {place: cell.found(figures) for place, cell in enumerate(cells) if isinstance(cell, Shown)}
+        found = {place: cell.found(figures) for place, cell in enumerate(cells) if isinstance(cell, Measured)}
         if found and all(each is None for each in found.values()):
             continue
         texts = [
-            cell.show(found[place]) if isinstance(cell, Shown) else cell if isinstance(cell, str) else cell(figures)
+            cell.show(found[place]) if isinstance(cell, Measured) else cell if isinstance(cell, str) else cell(figures)
             for place, cell in enumerate(cells)
         ]
-        runs = [cell for cell in cells if isinstance(cell, Shown) and cell.how == "mean"]
-        seeds = [len(figures.values(cell.column, cell.runs[0])) for cell in runs]
+        runs = [cell for cell in cells if isinstance(cell, Measured) and cell.how == "mean"]
+        seeds = [len(figures.values(cell.column, cell.cells[0])) for cell in runs]
         seeds = seeds or [each.n for each in found.values() if each is not None]
         lines.append(table_row((*labels, str(max(seeds)) if seeds else "") if counted else labels, texts))
     return lines

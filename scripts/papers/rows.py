@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple
 
 from scripts.papers.claims import MOST_SEEDS, Band, Claim, Of, by_construction, quarter
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.figures import Figures, Where, as_ratio, interval_text, percent_text
 from scripts.tables import NOTHING, number, percent
 
 from cosched_emulator.statistics.intervals import (
@@ -51,7 +51,7 @@ class Cell(NamedTuple):
     place: Mapping[str, Any]
 
 
-Spec = Any  # a policy, where the row is; one with values of its own (`cell`); cells (`Where`), or a function of values that gives them
+Spec = Any  # a policy, where the row is; one with values of its own (`cell`); cells (`Where`); a function of values that gives one
 
 
 def cell(policy: str, **place: Any) -> Cell:
@@ -84,7 +84,7 @@ class Table:
         if isinstance(spec, Where):
             return spec
         if callable(spec):
-            return spec(**values)  # type: ignore[no-any-return]
+            return self.where(spec(**values), values)
         policy, place = spec if isinstance(spec, Cell) else (spec, {})
         filled = {name: _filled(value, values) for name, value in place.items()}
         return self._place(_filled(policy, values), {**values, **filled})
@@ -141,41 +141,31 @@ class Measured(NamedTuple):
     how: str
     column: str
     cells: tuple[Spec, ...]
+    show: Shown = interval_text
 
     def of(self, table: Table, values: Values) -> Any:
         """Return it; None, or nothing, where it does not exist."""
-        where = [table.where(spec, values) for spec in self.cells]
-        return getattr(table.figures, self.how)(_filled(self.column, values), *where)
+        where = tuple(table.where(spec, values) for spec in self.cells)
+        return self._replace(column=_filled(self.column, values), cells=where).found(table.figures)
+
+    def found(self, figures: Figures) -> Any:
+        """Return it of cells that are places (`Where`)."""
+        return getattr(figures, self.how)(self.column, *self.cells)
 
 
-def mean(column: str, of: Spec) -> Measured:
-    """Return the mean of a column."""
-    return Measured("mean", column, (of,))
+def measured(how: str, column: str, *cells: Spec) -> Measured:
+    """Return a figure of some cells."""
+    return Measured(how, column, cells, percent_text if how == "change" else interval_text)
 
 
-def change(column: str, of: Spec, base: Spec) -> Measured:
-    """Return the change against other cells, in percent."""
-    return Measured("change", column, (of, base))
+def mean(column: str, of: Spec, factor: float = 1.0) -> Measured:
+    """Return the mean of a column; it is shown times a factor."""
+    return Measured("mean", column, (of,), partial(interval_text, factor=factor))
 
 
-def ratio(column: str, of: Spec, base: Spec) -> Measured:
-    """Return the ratio to other cells."""
-    return Measured("ratio", column, (of, base))
-
-
-def difference(column: str, of: Spec, base: Spec) -> Measured:
-    """Return how much it is above that of other cells."""
-    return Measured("difference", column, (of, base))
-
-
-def values_of(column: str, of: Spec) -> Measured:
-    """Return a column by seed."""
-    return Measured("values", column, (of,))
-
-
-def ratios_of(column: str, of: Spec, base: Spec) -> Measured:
-    """Return ratios to other cells by seed."""
-    return Measured("ratios", column, (of, base))
+# Against other cells: change in percent, ratio, difference. By seed: a column, and its ratio to that of others.
+change, ratio, difference = partial(measured, "change"), partial(measured, "ratio"), partial(measured, "difference")
+values_of, ratios_of = partial(measured, "values"), partial(measured, "ratios")
 
 
 class BySeed(NamedTuple):
@@ -285,24 +275,14 @@ class Beside(NamedTuple):
         return parts, NOTHING if hidden else self.shown.parts(table, values, Band())[1], ""
 
 
-class Steps(NamedTuple):
-    """A column from each of some cells to the next: the later against the earlier, or the earlier against the later (``back``)."""
+def steps(how: str, column: str, cells: Sequence[Spec], *, back: bool = False, **shown: Any) -> Beside:
+    """Return a column from each of some cells to the next, shown as the means of all.
 
-    how: str
-    column: str
-    cells: Sequence[Spec]
-    back: bool = False
-    show: Shown = mean_text
-    join: str = " / "
-    known: bool = False
-
-    def parts(self, table: Table, values: Values, band: Any) -> tuple[list[Part], str, str]:
-        """Return the steps with their bands, and the means of all cells."""
-        pairs = [pair if self.back else pair[::-1] for pair in pairwise(self.cells)]
-        steps = [Measured(self.how, self.column, pair).of(table, values) for pair in pairs]
-        means = [mean(self.column, spec).of(table, values) for spec in self.cells]
-        shown = self.join.join(self.show(found) for found in means if found is not None or not self.known)
-        return [Part(step, band_at(band, values)) for step in steps], shown, ""
+    The later is measured against the earlier, or the earlier against the later (``back``).
+    """
+    pairs = [pair if back else pair[::-1] for pair in pairwise(cells)]
+    judged = every(measured(how, column, lambda pair, **_: pair[0], lambda pair, **_: pair[1]), pair=pairs)
+    return Beside(judged, every(mean(column, lambda cell, **_: cell), cell=cells, **shown))
 
 
 class Order(NamedTuple):
@@ -358,14 +338,6 @@ def between(groups: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, Any]]:
     """Yield all pairs of a member of a group and one of the next."""
     for lower, upper in pairwise(groups):
         yield from product(lower, upper)
-
-
-def as_ratio(found: Found) -> Found:
-    """Return the ratio that a change in percent is."""
-    if found is None:
-        return None
-    average, low, high = (1 + value / 100 for value in found[:3])
-    return found._replace(mean=average, low=low, high=high)
 
 
 def _there(where: Where | None) -> Where:
@@ -537,20 +509,19 @@ class Row(NamedTuple):
         where, told = (side(**values) if callable(side) else table.text(side, values) for side in (self.at, self.told))
         if isinstance(self.figure, Order | SeedOrder):
             return self.figure.claim(table, values, text, where, told)
-        if isinstance(self.figure, Every | Beside | Steps):
+        if isinstance(self.figure, Every | Beside):
             parts, measured, published = self.figure.parts(table, values, self.band)
             return combined(text, where, told or published, measured, parts, table.samples)
-        changes = isinstance(self.figure, Measured) and self.figure.how == "change"
+        shown = self.figure.show if isinstance(self.figure, Measured) else interval_text
         if isinstance(self.band, Near):
             published_at = self.band.at(values) or 0.0
             text += self.band.text(published_at)
             told = told or (percent if self.band.of is Of.CHANGE else number)(published_at)
-            changes = self.band.of is Of.CHANGE
+            shown = percent_text if self.band.of is Of.CHANGE else interval_text
         found = table.found(self.figure, values)
-        shown = self.shown or (percent_text if changes else interval_text)
         theirs = self.band.at(values) if isinstance(self.band, Near) else None
         part = Part(found, band_at(self.band, values), theirs)
-        return combined(text, where, told, shown(found), [part], table.samples)
+        return combined(text, where, told, (self.shown or shown)(found), [part], table.samples)
 
 
 def row(

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from scripts.papers.claims import Band
-from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.figures import Figures, Where, as_ratio, interval_text
 from scripts.papers.pages import Section, place
 from scripts.tables import NOTHING, table_head, table_row
 
@@ -41,10 +41,9 @@ def growth(figures: Figures, where: Where, queue: Queue = WORK) -> tuple[Interva
     It is the ratio of the halves; where the first is empty in some run, the second less twice the first, which is above 0 if it grows.
     """
     first, second = figures.values(queue.first, where), figures.values(queue.second, where)
-    change = change_of(second, first)
-    if change is not None:
-        mean, low, high = (1 + value / 100 for value in change[:3])
-        return change._replace(mean=mean, low=low, high=high), Band.above(GROWS)
+    ratio = as_ratio(change_of(second, first))
+    if ratio is not None:
+        return ratio, Band.above(GROWS)
     return difference_of(second, {seed: GROWS * value for seed, value in first.items()}), Band.above(0.0)
 
 

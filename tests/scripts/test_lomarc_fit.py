@@ -6,20 +6,22 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from scripts.papers.hardware.least_squares import FitError, Number, fit
 from scripts.papers.hardware.lomarc_fit import (
     IO_RANGE,
     NUMBERS,
     STORED,
+    Number,
     blended,
+    fit,
     fit_lomarc,
+    fitted_entries,
     lomarc_node,
     measurements,
     predicted,
 )
 from tests.hwmodel.lomarc.lomarc_tables import TABLES
 
-from cosched_hwmodel.composite.job_profile import Profile, ProfileError
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import load_preset
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -68,15 +70,14 @@ def test_every_number_has_an_effect() -> None:
 
 @pytest.mark.slow
 def test_the_fit_gives_the_stored_numbers() -> None:
-    fitted = fit_lomarc()
-    assert fitted.values == pytest.approx(STORED, abs=2e-2, rel=2e-2)
-    assert errors_of(fitted.values, (1, 2, 3)).mean_absolute == pytest.approx(0.044, abs=2e-3)
+    fitted = fit_lomarc(fitted_entries((0, 1, 2, 3)))
+    assert fitted == pytest.approx(STORED, abs=2e-2, rel=2e-2)
+    assert errors_of(fitted, (1, 2, 3)).mean_absolute == pytest.approx(0.044, abs=2e-3)
 
 
 @pytest.mark.slow
 def test_table_2_follows_from_tables_1_and_3() -> None:
-    fitted = fit_lomarc((0, 1, 3))
-    numbers, mean, largest = errors_of(fitted.values, (2,))
+    numbers, mean, largest = errors_of(fit_lomarc(fitted_entries((0, 1, 3))), (2,))
     assert numbers == 20
     assert mean <= 0.055
     assert largest <= 0.2
@@ -95,14 +96,9 @@ def test_a_fit_finds_the_numbers_that_made_the_measurements() -> None:
     numbers = (Number("slope", 1.0, -5.0, 5.0), Number("square", 0.0, -5.0, 5.0))
     measured = [1.5 * place - 0.25 * place * place for place in places]
     found = fit(numbers, lambda values: [values[0] * place + values[1] * place * place for place in places], measured)
-    assert found.values == pytest.approx((1.5, -0.25), abs=1e-5)
-    assert found.mean_absolute < 1e-5
+    assert found == pytest.approx((1.5, -0.25), abs=1e-5)
     bounded = fit((numbers[0]._replace(high=1.2), numbers[1]), lambda values: [values[0], values[1]], [9.0, 2.0])
-    assert bounded.values == pytest.approx((1.2, 2.0), abs=1e-3)  # a number stays within its bounds
-    with pytest.raises(FitError, match=r"slope: the start must be from 2 to 3, not 1\.0"):
-        fit((Number("slope", 1.0, 2, 3),), lambda values: values, [1.0])
-    with pytest.raises(FitError, match="at least one number and one measurement"):
-        fit((), lambda values: values, [1.0])
+    assert bounded == pytest.approx((1.2, 2.0), abs=1e-3)  # a number stays within its bounds
 
 
 def test_a_blend_is_the_mean_over_the_time_of_each_phase() -> None:
@@ -114,5 +110,3 @@ def test_a_blend_is_the_mean_over_the_time_of_each_phase() -> None:
     assert (whole.network_ppm, whole.network_mbs, whole.message_ns) == (400_000, 70, 13_300)
     assert whole.accesses_ms == 600
     assert blended({busy: WHOLE_PPM}) == busy
-    with pytest.raises(ProfileError, match="parts must make up"):
-        blended({busy: 1})

@@ -11,7 +11,7 @@ from scripts.papers import rows as r
 from scripts.papers.claims import LEAST, Band, Claim, Of, built, in_print, quarter
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.figures import Figures, Where, as_ratio, interval_text, percent_text
 from scripts.papers.study import BASE
 from scripts.tables import NOTHING
 
@@ -132,11 +132,7 @@ def mean_change(figures: Figures, column: str, pairs: Sequence[tuple[Where, Wher
     found = [figures.ratios(column, where, base) for where, base in pairs]
     seeds = set.intersection(*(set(ratios) for ratios in found)) if found else set()
     means = {seed: statistics.geometric_mean([ratios[seed] for ratios in found]) for seed in sorted(seeds)}
-    average = r.as_ratio(change_of(means, dict.fromkeys(means, 1.0)))
-    if average is None:
-        return None
-    mid, low, high = (100 * (value - 1) for value in average[:3])
-    return average._replace(mean=mid, low=low, high=high)
+    return change_of(means, dict.fromkeys(means, 1.0))
 
 
 def by_packing(
@@ -202,7 +198,7 @@ def _of(program: str) -> Any:
 
 def _group_ratio(figures: Figures, program: str, **_: Any) -> r.Found:
     found = group_ratio(figures, program)
-    return r.as_ratio(change_of(found, dict.fromkeys(found, 1.0)))
+    return as_ratio(change_of(found, dict.fromkeys(found, 1.0)))
 
 
 def _less_in_seconds(figures: Figures, **_: Any) -> r.Found:
@@ -211,7 +207,7 @@ def _less_in_seconds(figures: Figures, **_: Any) -> r.Found:
     for program in ("IS", "CG"):
         spinning, blocking = (_group_mean(figures, program, names) for names in (ex.SPINNING, ex.BLOCKING))
         both.append({seed: value - blocking[seed] for seed, value in spinning.items() if seed in blocking})
-    return r.as_ratio(change_of(both[0], both[1]))
+    return as_ratio(change_of(both[0], both[1]))
 
 
 def speed_up(figures: Figures, column: str, policy: str) -> BySeed:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scripts.papers import pages
+from scripts.papers import rows as r
 from scripts.papers.claims import VERDICTS
 from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
@@ -63,7 +64,7 @@ def ratios(work: str) -> pages.Section:
         others += [(name, ex.PACKED) for name in ((ex.GANG, ex.BATCH) if names else (ex.BATCH,))]
         for where in [cell_of(work, name, reading, at) for name, at in others]:
             keys = (ex.RESPONSE, ex.EXECUTION, ex.RUN, ex.BUSY, ex.ENERGY)
-            rows.append(((f"{base.policy} / {where.policy}",), [pages.ratio(key, base, where) for key in keys]))
+            rows.append(((f"{base.policy} / {where.policy}",), [r.ratio(key, base, where) for key in keys]))
     return pages.table(("",), ["response", "execution", "T", "busy time", "energy"], rows)
 
 
@@ -102,9 +103,9 @@ def _energy(cells: Iterable[tuple[Where, printed.Row]], batch: printed.Row) -> p
     for where, row in cells:
         base = Where(ex.HIGH if where.workload == ex.HIGH else ex.AWARE, ex.cell(ex.BATCH, ex.STRICT))
         theirs = [*map(number, (row.busy_mj, row.idle_mj, row.utilisation, row.run_s))]
-        ours = [pages.mean(key, where, factor) for key, factor in columns.items()]
+        ours = [r.mean(key, where, factor) for key, factor in columns.items()]
         shown = [each for pair in zip(theirs, ours, strict=True) for each in pair]
-        last = (f"{row.run_s / batch.run_s:.2f}", pages.aside(pages.ratio(ex.RUN, where, base)))
+        last = (f"{row.run_s / batch.run_s:.2f}", pages.aside(r.ratio(ex.RUN, where, base)))
         rows.append(((where.workload, where.policy), [*shown, *last]))
     titles = ("busy MJ", "idle MJ", "U %", "T [s]", "T / batch strict")
     return pages.table(("", ""), [text for title in titles for text in (f"{title}, published", "measured")], rows)
@@ -129,8 +130,7 @@ def formula_table() -> pages.Section:
 def copies_table() -> pages.Section:
     """Return figure 6: mean execution of three copies over three times that alone, by program and policy."""
     rows = [
-        ((program,), [pages.mean(ex.STRETCH, cell_of(ex.copies(program), name)) for name in SIX])
-        for program in ex.PROGRAMS
+        ((program,), [r.mean(ex.STRETCH, cell_of(ex.copies(program), name)) for name in SIX]) for program in ex.PROGRAMS
     ]
     text = (
         "Mean execution time of three copies of a program, class C, on all 16 nodes, over three times that alone: 1 is"
@@ -148,8 +148,8 @@ def memory_table() -> pages.Section:
             lambda figures, key=key, name=name: interval_text(interval_of(dict(speed_up(figures, key, name))))
             for key in (ex.RESPONSE, ex.EXECUTION, ex.WAIT)
         ]
-        unaware = pages.aside(pages.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)))
-        rows.append(((where.policy,), [unaware, pages.mean(ex.RESPONSE, where), *speeds]))
+        unaware = pages.aside(r.mean(ex.RESPONSE, cell_of(ex.UNAWARE, name)))
+        rows.append(((where.policy,), [unaware, r.mean(ex.RESPONSE, where), *speeds]))
     titles = ["response [s], not aware", "aware", "not aware / aware: response", "execution", "wait"]
     return pages.table(("",), titles, rows, f"{told_of(ex.AWARE)}, and not.")
 
@@ -182,10 +182,10 @@ def full_table() -> pages.Section:
                 found = [ratio > 1 for ratio in figures.ratios(ex.THROUGHPUT, *pair).values()]
                 return f"{sum(found)} of {len(found)}"
 
-            rows.append(((f"HYBRID / {name}, {at}",), [pages.change(ex.THROUGHPUT, *pair), more]))
+            rows.append(((f"HYBRID / {name}, {at}",), [r.change(ex.THROUGHPUT, *pair), more]))
     for name in ex.DRIVEN:
         pair = (cells[name, ex.PACKED], cells[name, ex.SCATTERED])
-        rows.append(((f"{name}, P / NP",), [pages.change(ex.THROUGHPUT, *pair), NOTHING]))
+        rows.append(((f"{name}, P / NP",), [r.change(ex.THROUGHPUT, *pair), NOTHING]))
     titles = ["change of work done, %", "configurations in which it is more"]
     text = f"{told_of(ex.FULL)}: each seed is one configuration, the same for all policies."
     return pages.joined(
@@ -198,7 +198,7 @@ def sensitivity() -> pages.Section:
 
     def row(text: str, policies: Sequence[str], name: str | None = None) -> pages.Row:
         cells = [
-            pages.mean(ex.THROUGHPUT, Where(ex.FULL, ex.cell(each, ex.SKIP), name)) if each in policies else NOTHING
+            r.mean(ex.THROUGHPUT, Where(ex.FULL, ex.cell(each, ex.SKIP), name)) if each in policies else NOTHING
             for each in ex.DRIVEN
         ]
         return (text,), cells

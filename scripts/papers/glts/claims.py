@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from scripts.papers import rows as r
 from scripts.papers.claims import Band, Claim, Of, built, in_print, not_checkable, quarter
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.figures import Figures, Where, interval_text, mapped, percent_text
 from scripts.papers.glts import experiment as ex
 from scripts.papers.glts import published as printed
 from scripts.papers.saturation import GROWS
@@ -62,18 +62,12 @@ def _around(value: float, half: float) -> Band:
     return Band(value - half, value + half)
 
 
-def _times(found: r.Found, factor: float) -> r.Found:
-    if found is None:
-        return None
-    return found._replace(mean=found.mean * factor, low=found.low * factor, high=found.high * factor)
-
-
 # ---------------------------------------------------------------- arithmetic of some claims
 
 
 def _switches(figures: Figures, **_: Any) -> r.Found:
     """Return the time that switches of slices take, in percent."""
-    return _times(figures.mean("slices_an_hour", Where(W1, ex.SSP)), ex.RESUME_S / 36)
+    return mapped(figures.mean("slices_an_hour", Where(W1, ex.SSP)), lambda slices: slices * (ex.RESUME_S / 36))
 
 
 def _more_for_long(figures: Figures, **_: Any) -> r.Found:
@@ -81,7 +75,7 @@ def _more_for_long(figures: Figures, **_: Any) -> r.Found:
     long, medium = (
         figures.ratios(RESPONSES[name], Where(W1, ex.GLTS), Where(W1, ex.SSP)) for name in ("long", "medium")
     )
-    return _times(difference_of(long, medium), 100.0)
+    return mapped(difference_of(long, medium), lambda share: share * 100.0)
 
 
 def _correlation(*values: float) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from scripts.papers import pages
+from scripts.papers import rows as r
 from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where
 from scripts.papers.glts import experiment as ex
@@ -76,7 +77,7 @@ def changes(
     shown = extra or {}
     rows: list[pages.Row] = []
     for names, where, base in pairs:
-        gains = [pages.change(key, where, base) for key in GAINS]
+        gains = [r.change(key, where, base) for key in GAINS]
         rows.append((names, [*gains, *map(pages.aside, pages.means(shown, where))]))
     return pages.table(labels, [*GAINS.values(), *pages.heads(shown)], rows, [*texts, ""])
 
@@ -117,7 +118,7 @@ def short_jobs() -> pages.Section:
     texts = {"rr_60": "60 s", "rr_600": "600 s", "rr_600_from_1": "600 s, and 1 at least"}
     assert texts.keys() == BOUNDS.keys()
     rows = [
-        ((work, text), [pages.mean(f"{name}_{which}", Where(work, ex.SSP)) for which in ("short", "all")])
+        ((work, text), [r.mean(f"{name}_{which}", Where(work, ex.SSP)) for which in ("short", "all")])
         for work in ex.AARR
         for name, text in texts.items()
     ]
@@ -152,9 +153,7 @@ def plain() -> pages.Section:
     """Return what time slices and the growth of jobs do: SSP against plain space sharing, and against itself on jobs as drawn."""
     others = {name: Where("W1", name) for name in ex.PLAIN} | {"SSP, jobs as drawn": Where("W1", ex.SSP, ex.ORIGINAL)}
     columns = {"response_all_s": "response", "rr_60_short": "RR short, 60 s", **RR}
-    rows = [
-        ((name,), [pages.change(key, Where("W1", ex.SSP), where) for key in columns]) for name, where in others.items()
-    ]
+    rows = [((name,), [r.change(key, Where("W1", ex.SSP), where) for key in columns]) for name, where in others.items()]
     text = (
         "Change of SSP at W1, %, against other ways to run the same jobs: EASY on the same nodes without slices, first come first"
         " served or short before medium before long jobs; and against SSP with one process a node on jobs as the model draws them."

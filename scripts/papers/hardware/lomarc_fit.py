@@ -6,17 +6,23 @@ and the time of a message. On that CPU, integer multiplication is done by the fl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from scripts.papers.hardware.least_squares import Fitted, Number, fit
+import numpy as np
+from numpy.typing import NDArray
 
 from cosched_hwmodel.composite.composite_model import CompositeModel
-from cosched_hwmodel.composite.job_profile import Profile, ProfileError, checked
+from cosched_hwmodel.composite.job_profile import Profile, checked
 from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.topology import Cache, NodeShape, load_preset
 from cosched_hwmodel.units import WHOLE_PPM
+
+Floats = NDArray[np.float64]
+_STEP: Final = 2e-3  # of a derivative, as a part of a number's range
+_MOST_DAMPING: Final = 1e6
+_MOST_ROUNDS: Final = 30  # steps that are tried
 
 # The measured co-runs of the LOMARC paper (section 4.2, Tables 1 to 3 and paging), by application.
 #
@@ -94,6 +100,15 @@ def measurements(tables: tuple[int, ...] = (1, 2, 3)) -> list[TableEntry]:
                 if its is not None:
                     found.append(TableEntry(table, other, one, its, second=True))
     return found
+
+
+class Number(NamedTuple):
+    """A fitted number: where the fit begins, and its bounds."""
+
+    name: str
+    start: float
+    low: float
+    high: float
 
 
 NUMBERS: Final = (
@@ -231,17 +246,6 @@ def fitted_entries(tables: tuple[int, ...]) -> list[TableEntry]:
     return [*measurements(tables), TableEntry(3, "I/O", "I/O", sum(IO_RANGE) / 2)]
 
 
-def fit_lomarc(tables: tuple[int, ...] = (0, 1, 2, 3), *, most_rounds: int = 30) -> Fitted:
-    """Return `NUMBERS` fitted to these tables."""
-    asked = fitted_entries(tables)
-    return fit(
-        NUMBERS,
-        lambda values: predicted(lomarc_node(values), asked),
-        [each.slowdown for each in asked],
-        most_rounds=most_rounds,
-    )
-
-
 def _ppm(part: float) -> int:
     return round(part * WHOLE_PPM)
 
@@ -250,23 +254,18 @@ def blended(parts: Mapping[Profile, int]) -> Profile:
     """Return the profile of a process that spends these parts of its run time, in millionths, like each of the profiles.
 
     Rates within a phase are means over the time of that phase; times of requests, working set and memory are those of
-    the profile in which they are largest. Raises ProfileError if the parts do not make up the whole.
+    the profile in which they are largest.
     """
-    if sum(parts.values()) != WHOLE_PPM or any(part < 0 for part in parts.values()):
-        raise ProfileError("profile", f"parts must make up {WHOLE_PPM}, not {sum(parts.values())}")
-    mixed: dict[str, int] = {}
-    for field in ("cpu_ppm", "network_ppm", "disk_ppm", "accesses_ms", "memory_mbs"):
-        mixed[field] = _mean(parts, field)
-    for phase, fields in (
-        ("cpu_ppm", ("integer_ppm", "floating_ppm")),
-        ("network_ppm", ("network_mbs",)),
-        ("disk_ppm", ("disk_mbs",)),
+    mixed = {name: _mean(parts, name) for name in ("cpu_ppm", "network_ppm", "disk_ppm", "accesses_ms", "memory_mbs")}
+    for phase, *fields in (
+        ("cpu_ppm", "integer_ppm", "floating_ppm"),
+        ("network_ppm", "network_mbs"),
+        ("disk_ppm", "disk_mbs"),
     ):
         weights = {profile: part * getattr(profile, phase) for profile, part in parts.items()}
-        for field in fields:
-            mixed[field] = _mean(weights, field)
+        mixed |= {field: _mean(weights, field) for field in fields}
     for field in ("stretch_ns", "working_set_kb", "exposed_ppm", "message_ns", "request_ns", "memory_mb"):
-        mixed[field] = max((getattr(profile, field) for profile, part in parts.items() if part), default=0)
+        mixed[field] = max(getattr(profile, field) for profile in parts)
     return checked(Profile(**mixed))
 
 
@@ -275,3 +274,51 @@ def _mean(weights: Mapping[Profile, int], field: str) -> int:
     total = sum(weights.values())
     summed = sum(weight * int(getattr(profile, field)) for profile, weight in weights.items())
     return (summed + total // 2) // total if total else 0
+
+
+# ---------------------------------------------------------------- the fit: damped Gauss-Newton steps (Levenberg, Marquardt)
+
+
+def fit_lomarc(asked: Sequence[TableEntry]) -> tuple[float, ...]:
+    """Return `NUMBERS` fitted to some measurements."""
+    return fit(NUMBERS, lambda values: predicted(lomarc_node(values), asked), [each.slowdown for each in asked])
+
+
+def fit(
+    numbers: Sequence[Number], predict: Callable[[Sequence[float]], Sequence[float]], measured: Sequence[float]
+) -> tuple[float, ...]:
+    """Return the numbers within their bounds with the smallest sum of squared errors that the steps find; nothing is drawn.
+
+    ``predict`` returns one value for each measurement. A step that does not lower the sum is tried again with more damping; the
+    fit ends when none does, or after `_MOST_ROUNDS`.
+    """
+    low = np.array([number.low for number in numbers])
+    width = np.array([number.high for number in numbers]) - low
+    target = np.array(measured, dtype=np.float64)
+
+    def errors_of(place: Floats) -> Floats:
+        return np.asarray(predict((low + place * width).tolist()), dtype=np.float64) - target
+
+    place = (np.array([number.start for number in numbers]) - low) / width
+    errors = errors_of(place)
+    damping, rounds = 1e-2, 0
+    while rounds < _MOST_ROUNDS and damping < _MOST_DAMPING:
+        slopes = _slopes(errors_of, place, errors)
+        normal, gradient = slopes.T @ slopes, slopes.T @ errors
+        while rounds < _MOST_ROUNDS and damping < _MOST_DAMPING:
+            rounds += 1
+            shift = np.linalg.solve(normal + damping * np.eye(len(place)), -gradient)
+            tried = np.clip(place + shift, 0.0, 1.0)
+            after = errors_of(tried)
+            if after @ after < (errors @ errors) * (1 - 1e-6):
+                place, errors, damping = tried, after, damping / 4
+                break
+            damping *= 4
+    return tuple((low + place * width).tolist())
+
+
+def _slopes(errors_of: Callable[[Floats], Floats], place: Floats, errors: Floats) -> Floats:
+    """Return the derivative of each error by each number, by a step towards the middle of its range."""
+    steps = np.where(place < 0.5, _STEP, -_STEP)
+    moved = place + np.diag(steps)
+    return np.array([(errors_of(each) - errors) / step for each, step in zip(moved, steps, strict=True)]).T

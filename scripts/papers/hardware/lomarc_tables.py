@@ -12,12 +12,10 @@ from functools import cache
 from typing import Final
 
 from scripts.papers.claims import Claim, claims_table, in_print, predicted
-from scripts.papers.hardware.least_squares import fit
 from scripts.papers.hardware.lomarc_fit import (
     IO_RANGE,
     NUMBERS,
     STORED,
-    LomarcNode,
     TableEntry,
     fit_lomarc,
     fitted_entries,
@@ -180,8 +178,7 @@ def _others(table: int) -> tuple[tuple[int, ...], int]:
 def _held_out(table: int) -> Pairs:
     """Return a table's numbers as the other two and paging predict them."""
     asked = measurements((table,))
-    values = fit_lomarc((PAGING, *_others(table)[0])).values
-    return [*zip(asked, predictions(lomarc_node(values), asked), strict=True)]
+    return _predicted(asked, fitted_entries((PAGING, *_others(table)[0])))
 
 
 @cache
@@ -193,15 +190,12 @@ def _left_out() -> Pairs:
     for table, names in cells:
         out = [each for each in measurements((table,)) if {each.name, each.beside} == names]
         kept = [each for each in entries if each not in out]
-        found += [*zip(out, predictions(_fitted(kept), out), strict=True)]
+        found += _predicted(out, kept)
     return found
 
 
-def _fitted(entries: Sequence[TableEntry]) -> LomarcNode:
-    values = fit(
-        NUMBERS, lambda each: predictions(lomarc_node(each), entries), [each.slowdown for each in entries]
-    ).values
-    return lomarc_node(values)
+def _predicted(asked: Sequence[TableEntry], known: Sequence[TableEntry]) -> Pairs:
+    return [*zip(asked, predictions(lomarc_node(fit_lomarc(known)), asked), strict=True)]
 
 
 def _of(pairs: Pairs, table: int) -> Pairs:

@@ -1,29 +1,52 @@
-"""The page of the study on measured co-runs, and of predictions beside measurements."""
+"""The page of the study on measured co-runs: what is published or wanted, predictions beside measurements, and the picture."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers import pages
-from scripts.papers.claims import VERDICTS
+from scripts.papers import rows as r
+from scripts.papers.claims import VERDICTS, Band
 from scripts.papers.figures import Figures, Where
 from scripts.papers.hardware import experiment as ex
 from scripts.papers.hardware.bound import best_pair
-from scripts.papers.hardware.claims import MAKESPAN, claims
 from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup, read
 from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import NODE, halves, measured_node, nas_table, node_table
-from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
-from scripts.papers.rows import mean_text
+from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, MOST_SLOWER, TABLE_2, WANTED, WANTED_MIXED
+from scripts.papers.pictures import Point, bars, grid, legend, point_at, say
+from scripts.papers.rows import judging, mean_text, near, row
 from scripts.papers.stored import rounded
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, percent
 
 from cosched_hwmodel.measured import METHODS
+
+MAKESPAN: Final = "makespan_s"
+ON_ARIS: Final = {"ARIS 256": ARIS_256, ex.MIXED: ARIS_MIXED}
+ALL_WANTED: Final = {
+    **{f"Marconi {speedup}": points for speedup, points in WANTED.items()},
+    ex.MIXED: WANTED_MIXED,
+    "ARIS all": WANTED_MIXED,
+}
+_ELISE = r.change(MAKESPAN, ex.ELISE, ex.EASY)
+# fmt: off
+claims: Final = judging((
+    row(f"Table 2, mean speedup {{speedup}}: makespan of the {ex.ELISE} against EASY, %", _ELISE,
+        near(lambda speedup, **_: TABLE_2[speedup]), speedup=TABLE_2, work=lambda speedup: [f"Marconi {speedup}"]),
+    row(f"200 nodes of 20 cores: makespan of the {ex.ELISE} against EASY, %", _ELISE, near(lambda work: ON_ARIS[work]), work=ON_ARIS),
+    row(f"makespan of {ex.CO_EXECUTION} against EASY, %: at least {{points:g}} % better",
+        r.change(MAKESPAN, ex.CO_EXECUTION, ex.EASY), lambda points, **_: Band.below(-points), "wanted", work=ALL_WANTED,
+        points=lambda work: [ALL_WANTED[work]]),
+    row(f"share of the jobs that are slower than compact by more than 5 %: at most {MOST_SLOWER:g}",
+        r.mean("slower_by_5", ex.CO_EXECUTION), Band.below(MOST_SLOWER), "wanted", work=(ex.MIXED, "ARIS all")),
+))
+# fmt: on
 
 OF_JOBS: Final[pages.Columns] = {
     "ratio_mean": ("run time / compact", 1.0),
@@ -74,8 +97,8 @@ def told(figures: Figures, workload: str, column: str) -> Any:
     return next((row[column] for row in found.rows if column in row), None) if found is not None else None
 
 
-def _change(key: str, where: Where) -> pages.Shown:
-    return pages.change(key, where, Where(where.workload, ex.EASY))
+def _change(key: str, where: Where) -> r.Measured:
+    return r.change(key, where, Where(where.workload, ex.EASY))
 
 
 # ---------------------------------------------------------------- makespans
@@ -130,7 +153,7 @@ def schedulers() -> pages.Section:
         for policy in ex.POLICIES:
             where = at(work, policy)
             changes = [pages.aside(_change(key, where)) for key in (MAKESPAN, RESPONSE)]
-            later = pages.aside(pages.mean(LATER, where, 100.0))
+            later = pages.aside(r.mean(LATER, where, 100.0))
             rows.append(((work, policy), [*changes, later, *pages.means(OF_JOBS, where)]))
     texts = pages.texts_of({name: text for name, (_, _, text) in ex.POLICIES.items()})
     told = (
@@ -165,7 +188,7 @@ def bounds() -> pages.Section:
         for work in ex.WORKLOADS:
             easy, ours = Where(work, ex.EASY), at(work, ex.CO_EXECUTION)
             columns = [(MAKESPAN, easy), ("area_s", easy), ("bound_s", easy), (MAKESPAN, ours)]
-            cells = [pages.Shown("mean", key, (where,), mean_text) for key, where in columns]
+            cells = [r.Measured("mean", key, (where,), mean_text) for key, where in columns]
             first = [pages.aside(each) for each in cells[:3]]
             rows.append(((work, _best(figures, work)), [*first, cells[3], partial(over, workload=work)]))
         titles = ("EASY [s]", "area [s]", "bound [s]", f"{ex.CO_EXECUTION} [s]", "over the bound, %")
@@ -300,3 +323,42 @@ def report(figures: Figures, size: Size) -> list[str]:
     parts = PARTS if size.quick else {**PARTS, "Predicted beside measured": predictions}
     told = f"{size.jobs} jobs a run, up to {size.seeds} seeds. {VERDICTS}"
     return [INTRODUCTION, "", told, "", *pages.sections(parts)(figures)]
+
+
+# ---------------------------------------------------------------- makespans relative to EASY, and jobs that run slower than compact
+
+COLOURS: Final = {ex.ELISE: "#5fa8d3", ex.CO_EXECUTION: "#0b3954"}
+PUBLISHED: Final = {
+    **{f"Marconi {mean}": value for mean, value in TABLE_2.items()},
+    "ARIS 256": ARIS_256,
+    ex.MIXED: ARIS_MIXED,
+}
+
+
+def _picture(figures: Figures) -> Any:
+    groups = [name for name in (*ex.MARCONI, *ex.ARIS) if figures.seeds(Where(name, ex.EASY))]
+    figure, axes = grid(2, 1)
+    slower = {
+        name: [point_at(figures, "slower_by_5", at(work, name), None, 100.0) for work in groups] for name in COLOURS
+    }
+    bars(axes[0], {name: [_makespan(figures, group, name) for group in groups] for name in COLOURS}, COLOURS)
+    bars(axes[1], slower, COLOURS, published=False)
+    axes[0].axhline(1.0, color="#888888", linewidth=0.8)
+    say(axes[0], title="makespan, relative to EASY")
+    say(axes[1], title="jobs slower than compact by more than 5 % [%]")
+    for axis in axes:
+        axis.set_xticks(range(len(groups)), [name.replace(" ", "\n", 1) for name in groups], fontsize=8)
+    legend(figure, axes[0])
+    return figure
+
+
+def _makespan(figures: Figures, workload: str, policy: str) -> Point | None:
+    told = PUBLISHED.get(workload) if policy == ex.ELISE else None
+    found = figures.ratio(MAKESPAN, at(workload, policy), Where(workload, ex.EASY))
+    if found is None:
+        return None
+    half = max(found.high - found.mean, found.mean - found.low) if found.exists else math.nan  # it is not symmetric
+    return Point(found.mean, half, None if told is None else 1 + told / 100)
+
+
+PICTURES: Final = {"": _picture}

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from scripts.papers import rows as r
 from scripts.papers.claims import ALMOST, Band, Claim, Of, built, in_print, not_checkable, quarter
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.figures import Figures, Where, interval_text, mapped, percent_text
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.funnel import SEARCH, SELECTED, STAGE_FIGURES
 from scripts.papers.lomarc.published import (
@@ -94,10 +94,7 @@ def over_loads(key: str, name: str, base: str) -> Any:
             for workload in ex.M1
         ]
         logs = r.over_seeds(ratios, lambda *each: math.fsum(map(math.log, each)) / len(each))
-        if logs is None:
-            return None
-        average, low, high = (100 * math.expm1(value) for value in logs[:3])
-        return logs._replace(mean=average, low=low, high=high)
+        return mapped(logs, lambda value: 100 * math.expm1(value))
 
     return found
 
@@ -239,7 +236,7 @@ CLAIMS: Final = (
     _of_all(f"C23: utilisation is the same, points between the lowest and the highest of all, at most {ALMOST:g}",
         r.by_seed(_span, *(r.values_of(UTILISATION, name) for name in ex.SCHEDULERS)), Band.below(ALMOST), "almost the same"),
     _of_loads("C24: utilisation grows with the load, {policy} at W1 / W2 / W3 in percent",
-        r.Steps("difference", UTILISATION, [r.cell("{policy}", work=work) for work in ex.M1], show=_MEAN_PER_CENT, known=True), HIGHER,
+        r.steps("difference", UTILISATION, [r.cell("{policy}", work=work) for work in ex.M1], show=_MEAN_PER_CENT, known=True), HIGHER,
         WAY, policy=ex.SCHEDULERS),
     r.row("P3: offered load relative to W1's",
         r.by_seed(float.__truediv__, r.values_of("offered_load", "PSS"), r.values_of("offered_load", r.cell("PSS", work=LIGHT))),

@@ -13,8 +13,8 @@ from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.published import STAGES, TABLE_5
 from scripts.papers.pages import Row as TableRow
-from scripts.papers.pages import Section, Shown, table
-from scripts.papers.rows import mean_text
+from scripts.papers.pages import Section, table
+from scripts.papers.rows import Measured, mean_text
 from scripts.tables import NOTHING, number, table_head, table_row
 
 Row: TypeAlias = Sequence[float | None]  # in the order of STAGES
@@ -32,7 +32,7 @@ OF_PAIRS: Final = {
     "pairs_above_limit": "above the limit of 1.6",
     "pairs_above_memory": "do not fit into memory",
 }
-_plain = partial(Shown, "mean", show=mean_text)
+_plain = partial(Measured, "mean", show=mean_text)
 
 
 def funnel_table() -> Section:

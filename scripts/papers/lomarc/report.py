@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from scripts.papers import pages
+from scripts.papers import rows as r
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where
 from scripts.papers.harm import harm
@@ -46,7 +47,7 @@ def _comparison(key: str) -> pages.Section:
         theirs = AGAINST_PSS[key].get(work, {})
         if theirs:
             rows.append(((work, "published"), [percent(theirs.get(name)) for name in ex.COSCHEDULERS]))
-        mine = [pages.change(key, Where(work, name), Where(work, "PSS")) for name in ex.COSCHEDULERS]
+        mine = [r.change(key, Where(work, name), Where(work, "PSS")) for name in ex.COSCHEDULERS]
         rows.append(((work, "measured"), mine))
     return pages.table(("", ""), ex.COSCHEDULERS, rows)
 
@@ -59,7 +60,7 @@ def _beliefs() -> pages.Section:
     rows = []
     for name, (text, values) in ex.BELIEFS.items():
         setting = ", ".join(f"`{key} = {value!r}`".replace("'", '"') for key, value in values.items())
-        rows.append(((text, setting), [pages.change(key, places[name], Where(work, "PSS")) for key in keys]))
+        rows.append(((text, setting), [r.change(key, places[name], Where(work, "PSS")) for key in keys]))
     text = f"Changes of L-R at {work} against PSS, in percent. All rows have the same hardware."
     pairs = {name: Where(name, "L-R") for name in ex.M1} | places | {"whole, W2 M1": Where(work, "L-R", "whole")}
     del pairs[ex.EXACT]
@@ -72,8 +73,8 @@ def _beliefs() -> pages.Section:
 def _row(label: str, where: Where) -> pages.Row:
     """Return a row of percentages against PSS."""
     base = ex.space_sharing(where)
-    cells = [pages.change(key, where, base) for key in COMPARED]
-    return (label, where.workload, where.policy), [*cells, pages.aside(pages.mean("offered_load", base))]
+    cells = [r.change(key, where, base) for key in COMPARED]
+    return (label, where.workload, where.policy), [*cells, pages.aside(r.mean("offered_load", base))]
 
 
 def _varied(
@@ -100,7 +101,7 @@ def _against_usual(where: Where) -> pages.Row:
         found = [change_of(short, long) for short, long in columns]
         return " -> ".join(number(1 + each.mean / 100) for each in found if each is not None)
 
-    cells = [pages.change(key, where, usual) for key in COMPARED]
+    cells = [r.change(key, where, usual) for key in COMPARED]
     return (where.variant or "", where.workload, where.policy), [*cells, waits]
 
 
@@ -129,7 +130,7 @@ _OF_FORMS = pages.texts_of({ex.FORM: _PRINTED, **{name: text for name, (text, _)
 def _absolute(work: str) -> pages.Section:
     """Return all figures of all schedulers."""
     rows = [((name,), pages.means(SHOWN, Where(work, name))) for name in ex.SCHEDULERS]
-    load = pages.aside(pages.mean("offered_load", Where(work, "PSS")))
+    load = pages.aside(r.mean("offered_load", Where(work, "PSS")))
     return pages.joined(
         lambda figures: [f"Offered load of the nodes {load(figures)}.", ""],
         pages.table(("",), pages.heads(SHOWN), rows),

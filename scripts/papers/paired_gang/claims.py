@@ -100,7 +100,7 @@ def _monotone(text: str, kind: str, io_jobs: Sequence[int], band: Band, told: st
     def at(size: int) -> Any:
         return lambda io_jobs, **_: Where(mix(io_jobs, size), PAIRED)
 
-    steps = r.Steps("ratio", ex.rate(kind), [*map(at, ex.SIZES)])
+    steps = r.steps("ratio", ex.rate(kind), [*map(at, ex.SIZES)])
     sizes = ", ".join(map(str, ex.SIZES))
     return r.row(f"{text} ({sizes} nodes)", steps, band, told, io_jobs=io_jobs, work=lambda io_jobs: [mix(io_jobs)])
 

@@ -9,6 +9,7 @@ from itertools import product
 from typing import Final
 
 from scripts.papers import pages
+from scripts.papers import rows as r
 from scripts.papers.claims import VERDICTS
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.paired_gang import experiment as ex
@@ -101,8 +102,7 @@ def later() -> pages.Section:
     cells = [Where(work, name) for work in works for name in RIVALS[1:]]
     columns = [later_column(name) for name in (*CLASSES, MUCH)]
     rows = [
-        ((where.workload, pages.place(where)), [pages.mean(column, where, 100.0) for column in columns])
-        for where in cells
+        ((where.workload, pages.place(where)), [r.mean(column, where, 100.0) for column in columns]) for where in cells
     ]
     text = (
         f"A job is *later* if its response time is above {LATER[0]:g} times that under {ex.STRICT}, + {LATER[1]:g} s. Part of this is"
@@ -152,12 +152,12 @@ def rates(variant: str = BASE) -> pages.Section:
     for io_jobs, policy in product(ex.MIXES, ex.MATCHINGS):
         work, kinds = ex.mix(io_jobs), kinds_of(io_jobs)
         where, base = Where(work, policy, variant), Where(work, ex.STRICT, variant)
-        cells: list[pages.Cell] = [pages.mean(ex.rate(kind), where) if kind in kinds else NOTHING for kind in ex.KINDS]
+        cells: list[pages.Cell] = [r.mean(ex.rate(kind), where) if kind in kinds else NOTHING for kind in ex.KINDS]
         for kind in ex.KINDS:
             gained = _gain(kind, policy, work, variant) if kind in kinds else NOTHING
             cells.append("1" if policy == ex.STRICT else gained)
-        cells.append("1" if policy == ex.STRICT else pages.aside(pages.ratio("rate_total", where, base)))
-        rows.append(((work, policy), [*cells, *(pages.mean(f"chosen_{slot}", where, 100.0) for slot in ex.SLOTS)]))
+        cells.append("1" if policy == ex.STRICT else pages.aside(r.ratio("rate_total", where, base)))
+        rows.append(((work, policy), [*cells, *(r.mean(f"chosen_{slot}", where, 100.0) for slot in ex.SLOTS)]))
     columns = ["compute, barriers/s", "I/O", "compute / gang", "I/O / gang", "all / gang"]
     return pages.table(("", ""), [*columns, *(f"slot {slot} chosen %" for slot in ex.SLOTS)], rows)
 
@@ -194,10 +194,10 @@ def fine_pairs() -> pages.Section:
     for name, variant in product(ex.FINE_PAIRS, (BASE, *ex.LOCALS)):
         paired, alone = Where(name, ex.BEST, variant), Where(name, ex.STRICT, variant)
         ratios: list[pages.Cell] = [
-            pages.ratio(f"speed_{ex.COMPUTE}", paired, alone),
-            pages.aside(pages.ratio("rate_total", paired, alone)),
+            r.ratio(f"speed_{ex.COMPUTE}", paired, alone),
+            pages.aside(r.ratio("rate_total", paired, alone)),
         ]
-        shares = (pages.mean("share_compute_alone", alone, 100.0), pages.mean("share_compute_paired", paired, 100.0))
+        shares = (r.mean("share_compute_alone", alone, 100.0), r.mean("share_compute_paired", paired, 100.0))
         local = "wake-first, 200 ms" if variant == BASE else variant
         rows.append(((name, local), [*ratios, *map(pages.aside, shares)]))
     titles = [
@@ -225,9 +225,7 @@ def ratios(
     def section(figures: Figures) -> list[str]:
         rows: list[pages.Row] = []
         for base, policy in product(bases, policies):
-            cells = [
-                pages.ratio(ex.RESPONSE, *(Where(work, name, variant) for name in (base, policy))) for work in works
-            ]
+            cells = [r.ratio(ex.RESPONSE, *(Where(work, name, variant) for name in (base, policy))) for work in works]
             found = [each.found(figures) for each in cells]
             seeds = "/".join(NOTHING if each is None else str(each.n) for each in found)
             rows += [((f"{base} / {policy}", seeds), cells)] if policy != base else []
@@ -253,9 +251,9 @@ def experiments() -> pages.Section:
             usual: pages.Cell = NOTHING
             against: pages.Cell = NOTHING
             if policy != ex.STRICT:
-                usual = pages.aside(pages.ratio(ex.RESPONSE, Where(work, ex.STRICT), base))
+                usual = pages.aside(r.ratio(ex.RESPONSE, Where(work, ex.STRICT), base))
                 against = _against(where, name)
-            rows.append(((name, work, policy), [pages.change(ex.RESPONSE, where, base), usual, against]))
+            rows.append(((name, work, policy), [r.change(ex.RESPONSE, where, base), usual, against]))
         parts.append((f"- `{name}`: {variant.text}.", rows))
     titles = ["response, %", "gang / it, as it is", "gang / it, with the change"]
     whole = pages.table(("", "", ""), titles, [row for _, rows in parts for row in rows])

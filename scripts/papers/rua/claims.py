@@ -88,7 +88,7 @@ def _falls(ids: str, names: Sequence[str], key: str) -> r.Row:
     def told(work: str, **_: Any) -> str:
         return ", ".join(number(printed.published(key, work, name)) for name in names)
 
-    steps = r.Steps("difference", key, names, back=True, join=", ")
+    steps = r.steps("difference", key, names, back=True, join=", ")
     return _row(f"{ids}: {' > '.join(names)}, {NAMES[key]}", steps, Band.above(DIFFERENT), told)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from scripts.papers import pages
+from scripts.papers import rows as r
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where
 from scripts.papers.harm import harm
@@ -96,7 +97,7 @@ def _demands(figures: Figures) -> list[str]:
 def combinations(key: str) -> pages.Section:
     """Return RUA against LC under all readings."""
     rows = [
-        ((of_rua, of_lc), [pages.ratio(key, Where(work, "RUA", rua), Where(work, "LC", lc)) for work in WORKLOADS])
+        ((of_rua, of_lc), [r.ratio(key, Where(work, "RUA", rua), Where(work, "LC", lc)) for work in WORKLOADS])
         for rua, of_rua in OF_RUA.items()
         for lc, of_lc in OF_LC.items()
     ]
@@ -112,8 +113,8 @@ def figure_table(key: str) -> pages.Section:
 
 def _of_workload(key: str, work: str) -> Iterator[pages.Row | pages.Headed]:
     base, *others = POLICIES
-    measured: pages.Row = ((work, "measured"), [pages.mean(key, Where(work, name)) for name in POLICIES])
-    ratios = [pages.ratio(key, Where(work, name), Where(work, base)) for name in others]
+    measured: pages.Row = ((work, "measured"), [r.mean(key, Where(work, name)) for name in POLICIES])
+    ratios = [r.ratio(key, Where(work, name), Where(work, base)) for name in others]
     over: pages.Row = (("", "measured / FF"), ["1", *ratios])
     if (key, work) not in PUBLISHED:
         yield from (measured, over)
@@ -131,8 +132,8 @@ def _beyond() -> pages.Section:
     """Return the kills of jobs that had run to or past their estimate in the log, and the others."""
     rows: list[pages.Row] = []
     for where in [Where(work, policy) for work in WORKLOADS for policy in MAIN]:
-        kills = [pages.mean(key, where) for key in (KILLED, "killed_beyond", "killed_within")]
-        over = pages.ratio("killed_within", where, where._replace(policy="FF"))
+        kills = [r.mean(key, where) for key in (KILLED, "killed_beyond", "killed_within")]
+        over = r.ratio("killed_within", where, where._replace(policy="FF"))
         rows.append(((where.workload, where.policy), [*kills, over]))
     text = "A job that ran to or past its estimate in the log (its run time is cut to the estimate here) is killed by any delay."
     return pages.table(
