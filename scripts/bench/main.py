@@ -32,15 +32,7 @@ from scripts.bench import live as bench_live
 from scripts.bench import peers as bench_peers
 from scripts.bench import stations as bench_stations
 from scripts.bench import wire as bench_wire
-from scripts.bench.against import (
-    FEWEST_PAIRS,
-    PAIRS,
-    SUBJECTS,
-    against_lines,
-    compare,
-    counted_lines,
-    slower,
-)
+from scripts.bench.against import FEWEST_PAIRS, PAIRS, SUBJECTS, against_lines, compare, counted_lines, slower
 from scripts.bench.checkout import CommitError, checkout
 from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures

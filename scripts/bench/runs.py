@@ -163,14 +163,7 @@ def goals(part: int = 1) -> list[Goal]:
         Goal("lomarc-r, W3", 5.0, "s", lomarc, "lomarc-r"),
         Goal("glts, W2", 30.0, "s", glts, "glts"),
         *[
-            Goal(
-                f"rua, {log}",
-                goal,
-                "s",
-                rua_log(log, part),
-                "rua",
-                needs=LOGS / rua_paper.LOGS[log][0],
-            )
+            Goal(f"rua, {log}", goal, "s", rua_log(log, part), "rua", needs=LOGS / rua_paper.LOGS[log][0])
             for log, goal in logs
         ],
     ]

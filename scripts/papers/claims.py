@@ -25,17 +25,12 @@ import math
 import re
 from collections.abc import Sequence
 from enum import Enum, StrEnum
+from functools import partial
 from typing import Final, NamedTuple
 
 from scripts.tables import NOTHING, number, table_head, table_row
 
-from cosched_emulator.statistics.intervals import (
-    Interval,
-    Verdict,
-    verdict_above,
-    verdict_below,
-    verdict_within,
-)
+from cosched_emulator.statistics.intervals import Interval, Verdict, verdict_above, verdict_below, verdict_within
 
 NOT_RUN: Final = "not run"
 WITHIN: Final = "within sampling"
@@ -215,14 +210,13 @@ def built(
     return Claim(text, where, published, measured, 0, verdict, kind=Kind.CONSTRUCTION)
 
 
-def in_print(text: str, where: str, published: str, derived: str, *, holds: bool) -> Claim:
-    """Return a row on what the paper's own print says of a claim; ``derived``: from which numbers."""
-    return Claim(text, where, published, derived, 0, Verdict.YES if holds else Verdict.NO, kind=Kind.PRINT)
+def _decided(kind: Kind, text: str, where: str, published: str, measured: str, *, holds: bool) -> Claim:
+    return Claim(text, where, published, measured, 0, Verdict.YES if holds else Verdict.NO, kind=kind)
 
 
-def predicted(text: str, where: str, published: str, measured: str, *, holds: bool) -> Claim:
-    """Return a row on what a model predicts, such as the order of slowdowns that a paper has measured."""
-    return Claim(text, where, published, measured, 0, Verdict.YES if holds else Verdict.NO, kind=Kind.MODEL)
+# Rows on what the paper's own print says of a claim, as derived from its numbers; and on what a model predicts, such as the order of
+# slowdowns that a paper has measured.
+in_print, predicted = partial(_decided, Kind.PRINT), partial(_decided, Kind.MODEL)
 
 
 def not_checkable(text: str, published: str, reason: str, where: str = "") -> Claim:

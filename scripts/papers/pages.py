@@ -116,11 +116,6 @@ def lines(*texts: str) -> Section:
     return lambda _: [*texts]
 
 
-def below(first: Sequence[str], part: Section) -> Section:
-    """Return a section behind lines that stand there with it alone."""
-    return lambda figures: [*first, "", *found] if (found := part(figures)) else []
-
-
 def joined(*parts: Section) -> Section:
     """Return sections one behind the other."""
     return lambda figures: [line for part in parts for line in part(figures)]

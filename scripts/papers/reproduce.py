@@ -26,6 +26,8 @@ class Words(NamedTuple):
     drawn: str = "everything"
 
 
+# What an experiment sets, unless it is as usual.
+SETTINGS: Final = ("JOBS", "QUICK_JOBS", "SEEDS", "QUICK_SEEDS", "WORKERS", "USUAL", "QUICK_LOGS")
 # fmt: off
 PAPERS: Final[Mapping[str, Words]] = {
     "rua": Words("rua", "Resource-Usage-Aware backfilling",
@@ -62,25 +64,20 @@ def paper_of(name: str) -> Paper:
     experiment, report = (import_module(f"{folder}.{part}") for part in ("experiment", "report"))
     drawn = report if hasattr(report, "PICTURES") else import_module(f"{folder}.pictures")
     over = getattr(drawn, "OVER", lambda figures: figures)
+    settings = {setting.lower(): getattr(experiment, setting) for setting in SETTINGS if hasattr(experiment, setting)}
     return Paper(
         name=name,
         title=words.title,
         about=f"{words.about}; see docs/reproducing.md.",
         quick=f"{words.quick}: a preview, not a result",
         drawn=words.drawn,
-        jobs=experiment.JOBS,
-        quick_jobs=experiment.QUICK_JOBS,
-        seeds=experiment.SEEDS,
-        quick_seeds=getattr(experiment, "QUICK_SEEDS", 2),
-        workers=getattr(experiment, "WORKERS", 2),
         experiment=experiment.experiment,
-        usual=experiment.USUAL,
         logs=[*dict.fromkeys(log[0] for log in getattr(experiment, "LOGS", {}).values())],
-        quick_logs=getattr(experiment, "QUICK_LOGS", True),
         stages=lambda size: [product.stage for product in experiment.products(size)],
         report=report.report,
         draw=lambda figures, into: draw_all(over(figures), into, name, drawn.PICTURES),
         derive=getattr(report, "derive", None),
+        **settings,
     )
 
 

@@ -355,14 +355,7 @@ def band_at(band: Any, values: Values) -> Band:
 # ---------------------------------------------------------------- verdicts
 
 
-def judged(
-    text: str,
-    where: str,
-    published: str,
-    found: Found,
-    band: Band,
-    shown: Shown = percent_text,
-) -> Claim:
+def judged(text: str, where: str, published: str, found: Found, band: Band, shown: Shown = percent_text) -> Claim:
     """Return the claim that a figure lies in a band."""
     return combined(text, where, published, shown(found), [(found, band)])
 

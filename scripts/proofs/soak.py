@@ -110,11 +110,7 @@ class Soak:
             while not self.is_over:
                 now = time.monotonic()
                 if now > deadline:
-                    return {
-                        "held": False,
-                        "why": "the manager has not ended in time",
-                        "log": self.programs.tail(),
-                    }
+                    return {"held": False, "why": "the manager has not ended in time", "log": self.programs.tail()}
                 if goes_on_s and now >= goes_on_s:
                     goes_on_s = 0.0
                     self.programs[SCHEDULER].send_signal(signal.SIGCONT)

@@ -18,13 +18,7 @@ from scripts.reference_pages.policies import PAGES as POLICIES
 from scripts.reference_pages.records import PAGES as RECORDS
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference"
-PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
-    **POLICIES,
-    **RECORDS,
-    **EMULATOR,
-    **METRICS,
-    **IMPORTS,
-}
+PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {**POLICIES, **RECORDS, **EMULATOR, **METRICS, **IMPORTS}
 MAN: Final = FOLDER.parent / "man"
 MANUAL: Final = MANUAL_PAGES
 FIRST: Final = "<!-- Printed by scripts/reference from the code; do not edit. -->"

@@ -149,7 +149,4 @@ def trace_page() -> Iterator[str]:
     yield from table(("field of a start", "is"), ((code(name), meaning) for name, meaning in EXPLAINED.items()))
 
 
-PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
-    "policies.md": policies_page,
-    "trace.md": trace_page,
-}
+PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {"policies.md": policies_page, "trace.md": trace_page}

@@ -426,10 +426,7 @@ MEMORY_ROWS: Final = (
 # ---------------------------------------------------------------- how the policies work
 
 _WORK = partial(r.row, work=ex.FULL)
-_EVERY_SETTING: Final = {
-    BASE: "as it is",
-    **{name: item.text for name, item in ex.OF_FULL.items()},
-}
+_EVERY_SETTING: Final = {BASE: "as it is", **{name: item.text for name, item in ex.OF_FULL.items()}}
 
 
 def _setting(variant: str, **_: Any) -> list[list[Any]]:

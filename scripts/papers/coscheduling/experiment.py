@@ -233,13 +233,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
     return {
         "title": "Communication-driven coscheduling",
         "scenario": {
-            "cluster": {
-                "nodes": NODES,
-                "preset": "1x1x3",
-                "memory_mb": NODE_MB,
-                "idle_w": IDLE_W,
-                "busy_w": BUSY_W,
-            },
+            "cluster": {"nodes": NODES, "preset": "1x1x3", "memory_mb": NODE_MB, "idle_w": IDLE_W, "busy_w": BUSY_W},
             "time_sharing": {**TIME_SHARING, **({"window_max_s": QUICK_WINDOW_S} if size.quick else {})},
         },
         "workloads": [{"name": name, **sections} for name, sections in workloads(size).items()],
@@ -247,10 +241,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
         "policies": [*policies()],
         "seeds": f"1-{max(size.seeds, 1 if size.quick else FULL_SEEDS)}",
         "runs": tables_of(products(size)),
-        "baseline": {
-            "policy": cell(BATCH, STRICT),
-            "runs": [Product("harm", [HIGH], COMPARED).table],
-        },
+        "baseline": {"policy": cell(BATCH, STRICT), "runs": [Product("harm", [HIGH], COMPARED).table]},
         "measures": ["scripts.papers.coscheduling.measures:figures"],
     }
 

@@ -133,10 +133,7 @@ def _beliefs() -> Section:
         for name in (ex.GUESTS, ex.SMALL_BUDGET, ex.ANY_PRICE, ex.LOMARC)
     ]
     cells += [Where(ex.W2, name) for name in (ex.GUESTS, ex.SMALL_BUDGET, ex.OUTLASTING, ex.SHORTEST)]
-    cells += [
-        Where(ex.NAS, ex.GUESTS),
-        *(Where(ex.NAS, name, belief=ex.UNKNOWN) for name in (ex.GUESTS, ex.LEARNED)),
-    ]
+    cells += [Where(ex.NAS, ex.GUESTS), *(Where(ex.NAS, name, belief=ex.UNKNOWN) for name in (ex.GUESTS, ex.LEARNED))]
     rows = [
         (
             (where.workload, where.belief or EXACT, where.policy),

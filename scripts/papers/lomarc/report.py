@@ -153,9 +153,7 @@ PARTS: Final = {
     "Saturation": saturation([Where(work, name) for work in ex.WORKLOADS for name in ("PSS", "L-N", "L-R")]),
     "Percent against PSS": pages.sections({title: _comparison(key) for key, title in COMPARED.items()}, 3),
     "Who is worse off": harm(
-        "PSS",
-        [Where(work, name) for work in ex.M1 for name in ex.COSCHEDULERS],
-        [Where(work, "L-R") for work in ex.M1],
+        "PSS", [Where(work, name) for work in ex.M1 for name in ex.COSCHEDULERS], [Where(work, "L-R") for work in ex.M1]
     ),
     "With less knowledge": _beliefs(),
     "Experiments": _experiments(),

@@ -321,10 +321,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
     static = statics(SHORT_S if size.quick else None)
     return {
         "title": "Paired gang scheduling",
-        "scenario": {
-            "cluster": {"nodes": NODES},
-            "time_sharing": {"nodes": "fluid", "windows": str(RATES)},
-        },
+        "scenario": {"cluster": {"nodes": NODES}, "time_sharing": {"nodes": "fluid", "windows": str(RATES)}},
         "workloads": [
             *({"name": name, **workload_of(name, jobs)} for name, jobs in static.items()),
             *(

@@ -25,11 +25,7 @@ CURVES: Final[Mapping[str, tuple[str, str]]] = {
 }
 RATIOS: Final = ((ex.STRICT, ex.PAIRED), (ex.BARE, ex.PAIRED), (ex.STRICT, ex.NODE), (ex.STRICT, ex.BLIND))
 MOST_RATIO: Final = 10.0  # of the axis
-PHASES: Final = {
-    "as printed": BASE,
-    "with 2 % of the CPU lost": "lost 2 %",
-    "sharp changes": "lost 0 %, sharp change",
-}
+PHASES: Final = {"as printed": BASE, "with 2 % of the CPU lost": "lost 2 %", "sharp changes": "lost 0 %, sharp change"}
 SEED: Final = 1  # whose curves are drawn
 PANELS: Final[Mapping[str, str]] = {ex.RESPONSE: "mean response [s]", ex.BOUNDED: "mean bounded slowdown (10 s)"}
 

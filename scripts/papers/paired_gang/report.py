@@ -214,10 +214,7 @@ def fine_pairs() -> pages.Section:
 
 
 def ratios(
-    program: str,
-    policies: Sequence[str],
-    variant: str | None = None,
-    bases: Sequence[str] = (ex.STRICT, ex.BARE),
+    program: str, policies: Sequence[str], variant: str | None = None, bases: Sequence[str] = (ex.STRICT, ex.BARE)
 ) -> pages.Section:
     """Return mean responses under strict gang scheduling over those under others, a column for each load."""
     works = [ex.dynamic(program, load) for load in LOADS]

@@ -13,16 +13,7 @@ from math import isnan, log
 from typing import Any, Final
 
 from scripts.papers import rows as r
-from scripts.papers.claims import (
-    ALMOST,
-    Band,
-    Claim,
-    Of,
-    built,
-    in_print,
-    not_checkable,
-    quarter,
-)
+from scripts.papers.claims import ALMOST, Band, Claim, Of, built, in_print, not_checkable, quarter
 from scripts.papers.figures import Figures, Where, percent_text
 from scripts.papers.rua import experiment as ex
 from scripts.papers.rua import published as printed

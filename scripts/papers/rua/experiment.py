@@ -121,10 +121,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
         "runs": tables_of(products(size)),
-        "baseline": {
-            "policy": "FF",
-            "runs": [Product("harm", in_windows(MED, [1]), MAIN, [min(2, size.seeds)]).table],
-        },
+        "baseline": {"policy": "FF", "runs": [Product("harm", in_windows(MED, [1]), MAIN, [min(2, size.seeds)]).table]},
         "measures": ["scripts.papers.rua.measures:figures"],
     }
 

@@ -14,11 +14,7 @@ from scripts.papers.rua.windows import WindowFigures
 
 SHOWN: Final = ("FF", "LC", "LCT=1", "RUA")
 COLOURS: Final = ("#0b4f6c", "#3e92cc", "#a9d6e5")  # of the mixes
-FIGURES: Final = {
-    KILLED: "killed jobs",
-    PENALISED: "penalised run time, mean",
-    SLOWDOWN_P95: "bounded slowdown, p95",
-}
+FIGURES: Final = {KILLED: "killed jobs", PENALISED: "penalised run time, mean", SLOWDOWN_P95: "bounded slowdown, p95"}
 # Variant of RUA and of LC; colour.
 READINGS: Final = {
     "both by the factor found": (None, None, "#009e73"),

@@ -128,10 +128,7 @@ def _express() -> Section:
 def _ablation() -> Section:
     keys = (RESPONSE, SLOWDOWN, P99)
     rows = [
-        (
-            (name, ex.POLICIES[name][2]),
-            [change(key, Where("W2", name), Where("W2", ex.SYMBIOSIS)) for key in keys],
-        )
+        ((name, ex.POLICIES[name][2]), [change(key, Where("W2", name), Where("W2", ex.SYMBIOSIS)) for key in keys])
         for name in (*ex.ABLATED, ex.U1_SHORTEST, ex.EASY_SHORTEST)
     ]
     text = f"Changes against {ex.SYMBIOSIS} with the same seed, on W2."
