@@ -19,6 +19,7 @@ from random import Random
 from time import process_time
 from typing import Any, Final, NamedTuple
 
+from scripts.bench.runs import SHARED
 from scripts.bench.start_tables import HOUR_US, error_lines, grouped, range_lines
 from scripts.papers.study import LOGS, positive
 from scripts.processes import PROJECT
@@ -38,11 +39,6 @@ PAGE: Final = PROJECT / "docs" / "results" / "appendix" / "start-estimates.md"
 JOBS: Final = 10_000  # of a log
 SAMPLES: Final = 1_000
 SEED: Final = 1
-SHARED: Final = {
-    "cluster": {"preset": "lomarc-ht"},
-    "workload": {"characteristics": "M1"},
-    "truth": {"contention": "lomarc"},
-}
 WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "SDSC-SP2": ("SDSC-SP2-1998-4.2-cln.swf.gz", {}),
     "CTC": ("CTC-SP2-1996-3.1-cln.swf.gz", {}),
@@ -127,13 +123,7 @@ def moments_of(records: Sequence[JobRecord], samples: int) -> list[Moment]:
 class _Estimator:
     """Makes the rows of one log, with what was known at each moment."""
 
-    def __init__(
-        self,
-        prepared: Prepared,
-        choice: PolicyChoice,
-        records: Sequence[JobRecord],
-        write: Callable[[dict[str, Any]], object],
-    ) -> None:
+    def __init__(self, prepared: Prepared, choice: PolicyChoice, records: Sequence[JobRecord], write: Write) -> None:
         models = allow_models([prepared.belief.contention])
         self._make = partial(choice.scheduler, models=models)
         profile = choose("conservative", [] if choice.name == "easy" else ["shape=nodes"])

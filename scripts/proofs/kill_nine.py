@@ -176,7 +176,7 @@ def broken_accounts(database: Path, jobs: int) -> list[str]:
             if starts != [stay[3] for stay in stays[job_id]].count(0):
                 wrong.append(f"job {job_id}: {starts} starts, stays {stays[job_id]}")
         (quanta,) = connection.execute("SELECT count(*) FROM quanta").fetchone()
-        return wrong + list(_wrong_quanta(connection) if quanta else _held_twice(connection))
+        return wrong + list(_wrong_quanta(connection) if quanta else held_twice(connection))
 
 
 def unequal_rows(first: Path, second: Path) -> list[str]:
@@ -196,7 +196,7 @@ def unequal_rows(first: Path, second: Path) -> list[str]:
     return wrong
 
 
-def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
+def held_twice(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield the pairs of stays that held a thread at the same time."""
     stays = defaultdict(list)
     for job_id, start_us, end_us, first, count, mask in connection.execute(

@@ -24,6 +24,7 @@ from typing import Any
 
 from scripts.processes import Programs, environment
 from scripts.progress import Progress
+from scripts.proofs.kill_nine import held_twice
 
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.users import requests as r
@@ -228,7 +229,7 @@ class Soak:
                 "GROUP BY id HAVING count(*) <> 1"
             )
             faults += [f"job {job_id} has ended {times} times" for job_id, times in ends]
-            faults += self.shared_threads(connection)
+            faults += held_twice(connection)
         finally:
             connection.close()
         report["memory_mb"] = self.memory(faults)
@@ -239,23 +240,6 @@ class Soak:
         if faults:
             report["log"] = self.programs.tail()
         return report
-
-    def shared_threads(self, connection: sqlite3.Connection) -> list[str]:
-        """Return the hardware threads that two jobs held at the same time, from the accounts."""
-        changes: list[tuple[int, int, int, int, int]] = []
-        for job_id, start_us, end_us, first, count, mask in connection.execute(
-            "SELECT job_id, start_us, end_us, first_node, node_count, thread_mask FROM allocations"
-        ):
-            for node in range(first, first + count):
-                changes.append((start_us, 1, job_id, node, int(mask, 16)))
-                changes.append((end_us, 0, job_id, node, int(mask, 16)))
-        held: Counter[int] = Counter()
-        found = []
-        for _, comes, job_id, node, mask in sorted(changes):
-            if comes and held[node] & mask:
-                found.append(f"job {job_id} got a thread of node {node} that another job held")
-            held[node] = held[node] | mask if comes else held[node] & ~mask
-        return found
 
     def memory(self, faults: list[str]) -> dict[str, Any]:
         """Return the resident memory by quarters of the day, of the scheduler's last life."""

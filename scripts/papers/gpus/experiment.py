@@ -52,8 +52,7 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     GUESTS: ("guests", (), "guests beside running jobs, in the order of submission"),
     **{f"{name}, {LEARNED}": (preset, ("belief=learned",), f"no pair is known at first; each is measured after {MEASURED_AFTER_S} s")
         for name, preset in ((U1_SHORTEST, "lomarc-u1-shortest"), (SYMBIOSIS, "symbiosis"), (GUESTS, "guests"))},
-    **{f"{name}, {CORRECTED}": (preset, ("belief=corrected",), "the same, with a belief that is corrected")
-        for name, preset in (("L-R", "lomarc-r"), (U1_SHORTEST, "lomarc-u1-shortest"), (SYMBIOSIS, "symbiosis"))},
+    **symbiosis.CORRECTING,
 }
 # fmt: on
 COMPARED: Final = (EASY_SHORTEST, U1_SHORTEST, SYMBIOSIS)

@@ -65,6 +65,10 @@ _WITHOUT: Final[Mapping[str, tuple[str, str]]] = {
     "any price": ("matching.budget=1000", "no budget of hosts"),
     "small budget": ("matching.budget=0.05", "5 % of a host's estimate, not 25 %"),
 }
+CORRECTING: Final = {
+    f"{name}, {CORRECTED}": (preset, ("belief=corrected",), "the same, with a belief that is corrected")
+    for name, preset in (("L-R", "lomarc-r"), (U1_SHORTEST, "lomarc-u1-shortest"), (SYMBIOSIS, "symbiosis"))
+}
 LEDGER: Final = f"{SYMBIOSIS}, ledger"
 # fmt: off
 POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
@@ -83,8 +87,7 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
         "shortest first; a process on each node, CPU or core, as G-LOMARC-TS lays jobs out"),
     GLTS: ("glts", (), "G-LOMARC-TS"),
     PSS: ("pss", (), "L-R without sharing"),
-    **{f"{name}, {CORRECTED}": (preset, ("belief=corrected",), "the same, with a belief that is corrected")
-        for name, preset in (("L-R", "lomarc-r"), (U1_SHORTEST, "lomarc-u1-shortest"), (SYMBIOSIS, "symbiosis"))},
+    **CORRECTING,
 }
 # fmt: on
 ON_HALVES: Final = (EASY, EASY_SHORTEST, IN_ORDER, HALVES)
