@@ -35,7 +35,6 @@ SHORT_S: Final = 2.0  # no further one begins after these seconds
 BUSY_MACHINE: Final = 10.0  # factor on the CPU time of a run that may pass meanwhile
 LEAST_MB: Final = 2.0  # less says nothing about growth: memory comes in blocks
 
-
 KINDS: Final = {
     "burst": f"Jobs at one instant, {NODES} nodes:",
     "overload": f"Jobs at an offered load of {OVERLOAD}, {NODES} nodes:",

@@ -46,7 +46,6 @@ WORKLOADS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 NODES: Final = {"SDSC-SP2": 128, "CTC": 430, "Lublin 9.83": 128}
 
-
 Write = Callable[[dict[str, Any]], object]
 
 

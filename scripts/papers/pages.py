@@ -18,7 +18,6 @@ from scripts.tables import table_head, table_row
 Columns = Mapping[str, tuple[str, float]]  # column of the study -> its heading, and what a value is multiplied by
 Section = Callable[[Figures], list[str]]
 
-
 Cell = Measured | str | Callable[[Figures], str]  # a function's text does not tell whether the row has run
 Row = tuple[Sequence[str], Sequence[Cell]]  # labels and cells
 

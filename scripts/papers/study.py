@@ -46,7 +46,6 @@ from cosched_terminal.console import folded
 # Where the logs of the Parallel Workloads Archive and samples of the model lie, if anywhere.
 LOGS: Final = Path(os.environ.get("COSCHED_SHARED") or PROJECT.parent / "shared") / "workloads"
 
-
 ARCHIVE: Final = "the Parallel Workloads Archive (https://www.cs.huji.ac.il/labs/parallel/workload/)"
 LACKING: Final = 3  # exit code where files are needed that are no part of the project; `scripts/reproduce all` goes on
 

@@ -27,7 +27,6 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "What passes between parts": (),
 }  # fmt: skip
 
-
 # What annotations say of the wire beside the type is no matter of a policy's.
 _TYPES: Final[Mapping[str, str]] = {
     **{name: item.__origin__.__name__ for name, item in vars(wire).items() if get_origin(item) is Annotated},

@@ -76,21 +76,10 @@ WIDE: Final = "X1, 64 nodes"
 USELESS: Final = "X1, estimates of a day"
 FEWER: Final = (20, 50)  # numbers of jobs of X1 with fewer of them (E8)
 
-
-def of_class(name: str) -> str:
-    """Return the name of experiment X4 for a class of programs."""
-    return f"X4 {name}"
-
-
-def copies(program: str) -> str:
-    """Return the name of experiment X5 for a program."""
-    return f"X5 {program}"
-
-
-def fewer(jobs: int) -> str:
-    """Return the name of experiment X1 with fewer jobs."""
-    return f"X1, {jobs} jobs"
-
+# Names of experiments: X4 for a class of programs, X5 for a program, X1 with fewer jobs.
+of_class: Final = "X4 {}".format
+copies: Final = "X5 {}".format
+fewer: Final = "X1, {} jobs".format
 
 # ---------------------------------------------------------------- variants
 
@@ -102,12 +91,7 @@ JITTERS: Final = (0.035, 0.35)  # beside 0.17; standard deviations of 2 and 20 %
 GRAINS: Final = ("1/8", "1/3", "3")  # beside 1
 EPOCHS: Final = (3, 20)  # ticks, beside 6
 
-
-def boost(what: str) -> str:
-    """Return the name of a variant with another boost of HYBRID."""
-    return f"boost {what}"
-
-
+boost: Final = "boost {}".format  # name of a variant with another boost of HYBRID
 NO_RENDEZVOUS: Final = "no rendezvous"
 NO_DAEMONS: Final = "no daemons"
 SPIN_WATTS: Final = "24 W while spinning"
@@ -157,7 +141,6 @@ EXPERIMENTS: Final[Mapping[str, str]] = {
     **{fewer(jobs): f"{jobs} NAS jobs, mean gap 100 s" for jobs in FEWER},
 }
 
-
 SPIN_W: Final = 24.0  # watts that the tables imply for policies that only spin (E12)
 MILLISECOND_US: Final = 1000
 TICK_MS: Final = 10
@@ -203,7 +186,6 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 # fmt: on
 OF_FULL: Final = {name: each for name, each in VARIANTS.items() if FULL in each.workloads}
 OF_HIGH: Final = {name: each for name, each in VARIANTS.items() if HIGH in each.workloads}
-
 
 NODES: Final = 16
 IDLE_W: Final = 219.10  # of a node

@@ -57,7 +57,6 @@ BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "pairs unknown": ("of pairs the distribution of slowdowns only: it draws its own", {"pairs": "unknown"}),
 }
 
-
 BOTH: Final = tuple(AARR)
 
 

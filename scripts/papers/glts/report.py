@@ -60,7 +60,6 @@ PAIRS: Final = ("CST", "CSTWS")
 PERCENTILES: Final = ("mean", "p5", "p25", "p50", "p75", "p95")
 GROUPED: Final = ex.BASES[1:]
 
-
 # ---------------------------------------------------------------- kinds of tables
 
 Pair = tuple[tuple[str, ...], Where, Where]  # labels of a row, some runs, and those that they are held against

@@ -70,9 +70,7 @@ def contexts(workload: str) -> str:
     return f"contexts {workload.split(maxsplit=1)[0]}"
 
 
-def shuffle(number: int) -> str:
-    """Return the variant with the jobs of the first seed in another order."""
-    return f"shuffle {number}"
+shuffle: Final = "shuffle {}".format  # name of the variant with the jobs of the first seed in another order
 
 
 def variant_of(workload: str, policy: str) -> str:

@@ -25,7 +25,6 @@ COMMAND: Final = (
 MOST_ERROR: Final[Mapping[str, float]] = {"bilinear": 0.030, "components": 0.026}  # wanted
 WORST_SHOWN: Final = 8
 
-
 # Of each half: mean error, absolute, in points of the ratio; share of intervals that hold; their width.
 Halves = Sequence[Sequence[float]]
 

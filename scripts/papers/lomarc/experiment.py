@@ -61,7 +61,6 @@ BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "usage unknown": ("no usage", {"usage": "unknown"}),
 }
 
-
 _BOTH_ENDS: Final = ("PSS", "L-R")
 _THREE: Final = (*_BOTH_ENDS, "L-FM")
 # Gaps between arrivals, by which W1 under PSS lasts the published 10 weeks instead of 12, and the offered loads of W2 and W3 are to

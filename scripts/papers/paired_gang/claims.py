@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -208,9 +209,7 @@ def _strict(**each: Any) -> dict[str, Any]:
     return {**each, "strict": GAINS, "variant": lambda strict, **_: [strict[1]]}
 
 
-def homogeneous(load: str) -> str:
-    """Return the dynamic workload of homogeneous jobs."""
-    return dynamic(ex.HOMOGENEOUS, load)
+homogeneous: Final = partial(dynamic, ex.HOMOGENEOUS)  # of a load
 
 
 def _larger(lower: str, upper: str) -> Any:
@@ -335,7 +334,6 @@ DYNAMIC: Final = (
 )
 # fmt: on
 
-
 # ---------------------------------------------------------------- jobs with phases
 
 SHAPES: Final = [dynamic(program, ex.PHASE_LOAD) for program in (ex.QCRD, ex.QCRD_EVEN)]
@@ -379,7 +377,6 @@ PHASES: Final = (
         f"{printed.QCRD:g} x", work=SHAPES, strict=STRICTS, policy=(PAIRED, ex.NODE)),
 )
 # fmt: on
-
 
 # ---------------------------------------------------------------- what no run decides
 

@@ -55,40 +55,14 @@ def mix(io_jobs: int, size: int = SIZE, grain: float = GRAIN, iterations: int = 
     return f"mix {io_jobs}{sized}{grained}{counted}"
 
 
-def longer(io_jobs: int) -> str:
-    """Return the name of a mix that runs for longer, for counts in which jobs take turns by chance."""
-    return f"{mix(io_jobs)}, 1,024 s"
-
-
-def alone(kind: str) -> str:
-    """Return the name of the workload of one job."""
-    return f"one {kind} job"
-
-
-def dynamic(program: str, load: str) -> str:
-    """Return the name of a dynamic workload: ``homogeneous 0.95``."""
-    return f"{program} {load}"
-
-
-def rate(kind: str) -> str:
-    """Return the column of the barriers a second of the jobs of a kind, in the mean."""
-    return f"rate_{kind}"
-
-
-def fine_pair(grain: int) -> str:
-    """Return the name of two 45 % jobs, so many times as coarse as the homogeneous ones."""
-    return f"two 45 % jobs, grain x {grain}"
-
-
-def copies(run_s: int) -> str:
-    """Return the name of four copies of QCRD of this run time alone, in seconds."""
-    return f"four QCRD, {run_s} s"
-
-
-def few_jobs(load: str) -> str:
-    """Return the name of the dynamic workload of few jobs, for exact nodes."""
-    return f"{HOMOGENEOUS} {load}, few jobs"
-
+# Names of other workloads, and of a column.
+longer: Final = "mix {}, 1,024 s".format  # for counts in which jobs take turns by chance
+alone: Final = "one {} job".format
+dynamic: Final = "{} {}".format  # of a program and a load
+rate: Final = "rate_{}".format  # column of the barriers a second of the jobs of a kind, in the mean
+fine_pair: Final = "two 45 % jobs, grain x {}".format  # so many times as coarse as the homogeneous ones
+copies: Final = "four QCRD, {} s".format  # of this run time alone
+few_jobs: Final = f"{HOMOGENEOUS} {{}}, few jobs".format  # of a load; for exact nodes
 
 HANGS_ON: Final = ("0.8", "0.95")  # loads at which experiments run
 RR: Final = "rr 2 ms"
@@ -202,7 +176,6 @@ AS_IT_IS: Final[Mapping[str, Variant]] = {
     EXACT: _on("exact nodes instead of fluid ones", [few_jobs(HANGS_ON[0])], _ALL, nodes="exact")
 }
 VARIANTS: Final[Mapping[str, Variant]] = {**OF_MIXES, **OF_LOADS, **OF_PHASES, **AS_IT_IS}
-
 
 FOLDER: Final = PROJECT / "out" / "reproduce" / "paired-gang-jobs"
 LONG: Final = 5_000  # barriers: more than any job completes

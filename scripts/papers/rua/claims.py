@@ -259,7 +259,6 @@ CLAIMS: Final = (
 )
 # fmt: on
 
-
 # ---------------------------------------------------------------- readings
 
 BOTH: Final = (KILLED, PENALISED)
@@ -318,7 +317,6 @@ RULES: Final = (
     _built("R6: no search between choice and start", "tests compare each decision with a slow program of section 5"),
 )
 # fmt: on
-
 
 # The control: first fit with limits that are extended as LC's are. Where no factor is above RUA's lowest threshold, RUA is that.
 CONTROL: Final = (

@@ -51,7 +51,6 @@ def _demand(mbs: int) -> Mapping[str, Mapping[str, Any]]:
 _STEPS: Final = "placement.limit_factors=[1.15, 1.2, 1.25, 1.5]"
 _FROM_1: Final = "backfill.thresholds=[1.0, 1.15, 1.2, 1.25, 1.5]"
 
-
 # The readings of what a limit is extended by, of whose limits are, and of what LC and RUA search for; in the order in which they are
 # run. Runs of LC under one reading and of RUA under another make a comparison: `report.combinations` has all.
 # fmt: off
@@ -92,10 +91,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 }
 USUAL: Final = {"variant": BASE}
 
-
-def in_window(workload: str, window: int) -> str:
-    """Return the name of a workload in one window of its log."""
-    return f"{workload} {window}"
+in_window: Final = "{} {}".format  # name of a workload in one window of its log
 
 
 def experiment(size: Size, logs: Path) -> dict[str, Any]:
