@@ -5,6 +5,7 @@ how many must opt in, and what wrong beliefs cost.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import product, starmap
 from typing import Any, Final
 
 from scripts.papers import pages
@@ -81,21 +82,15 @@ COLOURS: Final = {**POLICIES, ex.OPTED["half"]: "#3d6b8c", ex.OPTED["quarter"]: 
 
 def over(base: str, cells: Iterable[Where]) -> Section:
     """Return a table of figures over those of a policy that uses no beliefs."""
-    rows: list[pages.Row] = [
-        (
-            (where.workload, ", ".join(filter(None, (where.policy, where.belief)))),
-            [
-                *(
-                    mean(key, where) if where.policy == base else ratio(key, where, Where(where.workload, base))
-                    for key in SHOWN
-                ),
-                aside(mean("node_sharing", where, 100.0)),
-            ],
-        )
-        for where in cells
-    ]
+
+    def row(where: Where) -> pages.Row:
+        there = Where(where.workload, base)
+        found = [mean(key, where) if where.policy == base else ratio(key, where, there) for key in SHOWN]
+        labels = where.workload, ", ".join(filter(None, (where.policy, where.belief)))
+        return labels, [*found, aside(mean("node_sharing", where, 100.0))]
+
     text = f"Each figure is divided by that of {base} with the same seed; the rows of {base} are in seconds."
-    return table(("", ""), [*SHOWN.values(), "shared [%]"], rows, text)
+    return table(("", ""), [*SHOWN.values(), "shared [%]"], map(row, cells), text)
 
 
 def _cells() -> Iterator[Where]:
@@ -106,46 +101,35 @@ def _cells() -> Iterator[Where]:
 
 def _who_pays() -> Section:
     """Return responses and times on nodes of those who opted in, and of the others."""
-    rows = [
-        (
-            (work, belief),
-            [
-                ratio(f"{name}_{group}_{what}", Where(work, ex.GUESTS, belief=belief), Where(work, ex.EASY))
-                for what in ("response_s", "longer")
-                for group in ("in", "others")
-            ],
-        )
-        for work in WORKS
-        for name, belief in ex.OPTED.items()
-    ]
+
+    def row(work: str, name: str) -> pages.Row:
+        keys = [f"{name}_{group}_{what}" for what in ("response_s", "longer") for group in ("in", "others")]
+        where, base = Where(work, ex.GUESTS, belief=ex.OPTED[name]), Where(work, ex.EASY)
+        return (work, ex.OPTED[name]), [ratio(key, where, base) for key in keys]
+
     text = (
         f"Figures of {ex.GUESTS}: the mean response, and the mean of time on nodes / run time alone, each divided by that of the same"
         f" jobs under {ex.EASY}. A draw decides which users opt in; in the model's workloads it decides for each job."
     )
     heads = ["opted in, response", "others, response", "opted in, time on nodes", "others, time on nodes"]
-    return table(("", ""), heads, rows, text)
+    return table(("", ""), heads, starmap(row, product(WORKS, ex.OPTED)), text)
 
 
 def _beliefs() -> Section:
-    cells = [
-        Where(ex.W2, name, belief=belief)
-        for belief in ex.WRONG
-        for name in (ex.GUESTS, ex.SMALL_BUDGET, ex.ANY_PRICE, ex.LOMARC)
-    ]
+    wrong = product(ex.WRONG, (ex.GUESTS, ex.SMALL_BUDGET, ex.ANY_PRICE, ex.LOMARC))
+    cells = [Where(ex.W2, name, belief=belief) for belief, name in wrong]
     cells += [Where(ex.W2, name) for name in (ex.GUESTS, ex.SMALL_BUDGET, ex.OUTLASTING, ex.SHORTEST)]
     cells += [Where(ex.NAS, ex.GUESTS), *(Where(ex.NAS, name, belief=ex.UNKNOWN) for name in (ex.GUESTS, ex.LEARNED))]
-    rows = [
-        (
-            (where.workload, where.belief or EXACT, where.policy),
-            [ratio(key, where, Where(where.workload, ex.EASY)) for key in SHOWN],
-        )
-        for where in cells
-    ]
+
+    def row(where: Where) -> pages.Row:
+        labels = where.workload, where.belief or EXACT, where.policy
+        return labels, [ratio(key, where, Where(where.workload, ex.EASY)) for key in SHOWN]
+
     text = (
         f"Each figure is divided by that of {ex.EASY}. Two beliefs are wrong: *shuffled* gives each job the usage of another one,"
         f" *inverted* gives it the usage that it does not have. With *{ex.UNKNOWN}* the scheduler knows no pair at first."
     )
-    return table(("", "", ""), SHOWN.values(), rows, text)
+    return table(("", "", ""), SHOWN.values(), map(row, cells), text)
 
 
 _HARMED: Final = [Where(ex.W2, name) for name in (ex.PSS, ex.LOMARC, ex.GUESTS, ex.OUTLASTING)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import product
+from itertools import product, starmap
 from typing import Any, Final
 
+from scripts.papers import pages
 from scripts.papers.claims import VERDICTS, Claim
 from scripts.papers.figures import Figures, Where
 from scripts.papers.guests.report import P99, RESPONSE, SLOWDOWN, at_most
 from scripts.papers.harm import harm
 from scripts.papers.pages import Columns, Section, claims_of, means_table, page, presets, table
 from scripts.papers.pictures import POLICIES, bars, grid, legend, point_at
-from scripts.papers.rows import Found, Row, Table, cell, change, judging, mean, ratio
+from scripts.papers.rows import Found, Measured, Row, Table, cell, change, judging, mean, ratio
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
 from scripts.papers.study import BASE, Size
@@ -163,23 +164,15 @@ def _own(figures: Figures) -> list[str]:
 
 def _costly() -> Section:
     places: list[dict[str, str]] = [{"variant": ex.WHOLE}, *({"belief": belief} for belief in ex.WRONG)]
-    rows = [
-        (
-            (next(iter(place.values())), name),
-            [
-                change(key, Where("W2", name, **place), Where("W2", base, **there))
-                for base, there in ((ex.U1_SHORTEST, place), (ex.EASY_SHORTEST, {}))
-                for key in (RESPONSE, SLOWDOWN)
-            ],
-        )
-        for place in places
-        for name in (ex.U1_SHORTEST, ex.SYMBIOSIS)
-    ]
-    heads = [
-        f"{SHOWN[key][0]} against {base}, %"
-        for base in (ex.U1_SHORTEST, ex.EASY_SHORTEST)
-        for key in (RESPONSE, SLOWDOWN)
-    ]
+    compared = [*product((ex.U1_SHORTEST, ex.EASY_SHORTEST), (RESPONSE, SLOWDOWN))]
+
+    def row(place: dict[str, str], name: str) -> pages.Row:
+        bases = {ex.U1_SHORTEST: Where("W2", ex.U1_SHORTEST, **place), ex.EASY_SHORTEST: Where("W2", ex.EASY_SHORTEST)}
+        cells = [change(key, Where("W2", name, **place), bases[base]) for base, key in compared]
+        return (next(iter(place.values())), name), cells
+
+    heads = [f"{SHOWN[key][0]} against {base}, %" for base, key in compared]
+    rows = starmap(row, product(places, (ex.U1_SHORTEST, ex.SYMBIOSIS)))
     text = (
         f"Workload W2. With *{ex.WHOLE}* the time in which neither of two jobs competes counts in the slowdown, so sharing costs more."
         f" With *{ex.NOISE}* the scheduler knows the usage with that error, with *unknown* it does not know it. Two beliefs are wrong:"
@@ -190,16 +183,12 @@ def _costly() -> Section:
 
 def corrected(places: Iterable[tuple[str, str]], variant: str, text: str) -> Section:
     """Return what a corrected belief changes against the same policy without sharing, by workload and belief."""
-    rows = [
-        (
-            (work, belief),
-            [
-                change(RESPONSE, Where(work, f"{name}, {ex.CORRECTED}", variant, belief), Where(work, alone, variant))
-                for name, alone in ex.UNSHARED.items()
-            ],
-        )
-        for work, belief in places
-    ]
+
+    def cell_of(work: str, belief: str, name: str) -> Measured:
+        where, alone = Where(work, f"{name}, {ex.CORRECTED}", variant, belief), Where(work, ex.UNSHARED[name], variant)
+        return change(RESPONSE, where, alone)
+
+    rows = [(place, [cell_of(*place, name) for name in ex.UNSHARED]) for place in places]
     told = f"Change of the mean response with `--set belief=corrected` against the same policy without sharing. {text}"
     return table(("", "belief"), [f"{name}, %" for name in ex.UNSHARED], rows, told, counted=False)
 
