@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -20,6 +20,15 @@ def environment(tree: Path = PROJECT) -> dict[str, str]:
     """Return this process's environment, changed so that processes import the packages and the scripts of ``tree``."""
     places = [str(tree), *[str(tree / package) for package in PACKAGES]]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+
+
+def ran(
+    command: Sequence[str], most_s: float, environment: Mapping[str, str] | None = None, *, check: bool = False
+) -> subprocess.CompletedProcess[str]:
+    """Run a command without input to its end, and return what it has printed."""
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=most_s, check=check
+    )
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.processes import ran
+
 ROOT: Final = Path(__file__).parents[1]
 BED: Final = str(ROOT / "scripts" / "slurm-testbed")
 KERNELS: Final = str(ROOT / "hwmodel" / "cosched_hwmodel" / "cli" / "measuring" / "numpy_kernels.py")
@@ -107,9 +109,7 @@ def _nodes(row: Mapping[str, Any]) -> set[str]:
 
 
 def _run(env: Mapping[str, str], *command: str) -> str:
-    done = subprocess.run(
-        command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, check=False
-    )
+    done = ran(command, 90.0, env)
     if done.returncode:
         sys.exit(f"demo: {' '.join(command)}: {done.stderr.strip()}")
     return done.stdout

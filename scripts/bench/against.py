@@ -170,13 +170,8 @@ class _Side:
         """
         out = self._folder / "out"
         simulates = subject.arguments[0] == "simulate"
-        command = [
-            sys.executable,
-            "-m",
-            subject.module,
-            *subject.arguments,
-            *(("--out", str(out)) if simulates else ()),
-        ]
+        stored = ("--out", str(out)) if simulates else ()
+        command = [sys.executable, "-m", subject.module, *subject.arguments, *stored]
         amount = self._cpu_s(command, subject.starts) if counter is None else self._instructions(command, counter)
         schedule = hashlib.sha256((out / "jobs.csv").read_bytes()).hexdigest() if simulates else None
         shutil.rmtree(out, ignore_errors=True)

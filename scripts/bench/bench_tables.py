@@ -38,37 +38,21 @@ def _goal_row(row: Figures) -> list[str]:
     if "reason" in row:
         return [row["name"], NOTHING, goal, row["reason"], NOTHING, NOTHING, NOTHING, NOTHING]
     measured = f"{row['measured']:,.{0 if row['measured'] >= 100 else 2}f} {row['unit']}"
-    jobs = f"{row['jobs']:,}"
-    return [
-        row["name"],
-        jobs,
-        goal,
-        measured,
-        REACHED[row["reached"]],
-        _figure(row, "offered_load", 2),
-        _figure(row, "mean_queue_length", 0),
-        _figure(row, "peak_mb", 0),
-    ]
+    digits = {"offered_load": 2, "mean_queue_length": 0, "peak_mb": 0}
+    figures = [_figure(row, name, places) for name, places in digits.items()]
+    return [row["name"], f"{row['jobs']:,}", goal, measured, REACHED[row["reached"]], *figures]
 
 
 def wire_lines(rows: Sequence[Figures]) -> list[str]:
     """Return the couplings: one row for each placement of the processes on processors."""
-    header = (
-        "processes",
-        "direct jobs/s",
-        "zmq jobs/s",
-        "us a batch",
-        "bare jobs/s",
-        "us a round trip",
-        "zmq / bare",
-        "reached",
-    )
+    speeds = ("direct jobs/s", "zmq jobs/s", "us a batch", "bare jobs/s", "us a round trip")
+    header = ("processes", *speeds, "zmq / bare", "reached")
     names = {False: "as the system puts them", True: "each on its own processor"}
     lines = []
     for row in rows:
-        speeds = [_figure(row, f"{kind}_jobs_per_second", 0) for kind in ("direct", "zmq", "bare")]
+        direct, zmq, bare = (_figure(row, f"{kind}_jobs_per_second", 0) for kind in ("direct", "zmq", "bare"))
         share, reached = _figure(row, "share", 2), REACHED[row.get("reached")]
-        cells = (speeds[0], speeds[1], _figure(row, "zmq_us", 1), speeds[2], _figure(row, "bare_us", 1), share, reached)
+        cells = (direct, zmq, _figure(row, "zmq_us", 1), bare, _figure(row, "bare_us", 1), share, reached)
         lines.append((names[row["apart"]], *cells))
     about = [
         f"{row['jobs']:,.0f} jobs under easy, {row['batches']:,.0f} batches, {row['median_bytes_out']:.0f} bytes out and"
@@ -85,8 +69,7 @@ def start_up_lines(rows: Sequence[Figures]) -> list[str]:
     body = [
         (
             f"`{row['command']}`",
-            f"{row['median_s'] * 1000:.0f}",
-            f"{row['least_s'] * 1000:.0f}",
+            *(f"{row[key] * 1000:.0f}" for key in ("median_s", "least_s")),
             f"{row['over_python']:.1f}",
         )
         for row in rows

@@ -180,19 +180,8 @@ def _toml(table: dict[str, Any]) -> str:
 
 def lines(rows: Sequence[Figures]) -> list[str]:
     """Return a row for each preset."""
-    header = (
-        "preset",
-        "estimates",
-        "queued",
-        "batches",
-        "a second",
-        "p50, ms",
-        "p99, ms",
-        "most, ms",
-        "CPU, ms",
-        "waited, ms",
-        "reached",
-    )
+    times = ("p50, ms", "p99, ms", "most, ms", "CPU, ms", "waited, ms")
+    header = ("preset", "estimates", "queued", "batches", "a second", *times, "reached")
     found = []
     for row in rows:
         names = [row["policy"], "on" if row["estimates"] else "off"]
@@ -201,8 +190,8 @@ def lines(rows: Sequence[Figures]) -> list[str]:
             continue
         reached = "yes" if row["p99_ms"] < GOALS_MS.get(row["queue"], float("inf")) else "**no**"
         counts = [f"{row[name]:,}" for name in ("queued", "batches", "a_second")]
-        times = [f"{row[name]:.1f}" for name in ("p50_ms", "p99_ms", "most_ms", "cpu_ms", "waited_ms")]
-        found.append([*names, *counts, *times, reached])
+        spent = [f"{row[name]:.1f}" for name in ("p50_ms", "p99_ms", "most_ms", "cpu_ms", "waited_ms")]
+        found.append([*names, *counts, *spent, reached])
     about = (
         "Milliseconds of the last 1,000 batches, by the plugin's metrics; CPU and waiting for a processor are means of a batch, of"
         " everything that the plugin does."

@@ -38,7 +38,7 @@ from scripts.bench.instructions import find_counter
 from scripts.bench.process import Figures
 from scripts.bench.runs import IN_ROWS, Goal, goals, growth, imports, run_goal
 from scripts.papers.study import positive
-from scripts.processes import PROJECT
+from scripts.processes import PROJECT, ran
 from scripts.progress import Progress
 from scripts.tables import write_tables
 
@@ -117,18 +117,11 @@ def start_up(commands: Sequence[str], times: int, tell: Tell) -> list[Figures]:
             for command in commands:
                 tell(f"start {turn} of {times}: {command}")
                 began = time.perf_counter()
-                done = subprocess.run(
-                    [sys.executable, *command.split()[1:]],
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=COMMAND_S,
-                    check=False,
-                )
+                done = ran([sys.executable, *command.split()[1:]], COMMAND_S, environment)
                 if turn:  # the first one compiles
                     walls_s[command].append(time.perf_counter() - began)
                 if done.returncode:
-                    sys.exit(f"bench: exit code {done.returncode}: {command}\n{done.stderr.decode()}")
+                    sys.exit(f"bench: exit code {done.returncode}: {command}\n{done.stderr}")
     own_s = statistics.median(walls_s[commands[0]])
     return [
         {
@@ -146,9 +139,7 @@ def machine() -> Figures:
 
     def git(*arguments: str) -> str:
         try:
-            return subprocess.check_output(
-                ["git", "-C", str(PROJECT), *arguments], stderr=subprocess.DEVNULL, text=True, timeout=30
-            ).strip()
+            return ran(["git", "-C", str(PROJECT), *arguments], 30.0, check=True).stdout.strip()
         except (OSError, subprocess.SubprocessError):
             return ""
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from scripts.bench.against import SUBJECTS
 from scripts.bench.process import Figures
-from scripts.processes import PROJECT, environment
+from scripts.processes import PROJECT, environment, ran
 from scripts.tables import NOTHING, aligned_table
 
 ENTERED: Final = Path(__file__).with_name("entered.py")
@@ -37,35 +37,24 @@ def arguments_of(name: str) -> list[str]:
     arguments = list(SUBJECTS["easy" if name == "fcfs" else name].arguments)
     arguments[arguments.index("--policy") + 1] = name
     arguments[arguments.index("--lublin") + 1] = str(JOBS[name])
-    return [
-        *arguments,
-        "--deadline",
-        "299",
-    ]  # a setting without effect: else no scheduler is asked where counting decides
+    # A setting without effect: else no scheduler is asked where counting decides.
+    return [*arguments, "--deadline", "299"]
 
 
 def count(name: str, tree: Path = PROJECT) -> Figures:
     """Return the medians of a subject under the packages of ``tree``; ``reason`` where its run fails."""
     command = [sys.executable, "-P", str(ENTERED), str(tree), *arguments_of(name)]
     try:
-        ran = subprocess.run(
-            command,
-            env=environment(tree),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
-        )
+        done = ran(command, RUN_S, environment(tree))
     except subprocess.TimeoutExpired:
         return {"subject": name, "reason": f"more than {RUN_S:.0f} s"}
-    if ran.returncode:
-        return {"subject": name, "reason": ran.stderr.strip().rpartition("\n")[2]}
+    if done.returncode:
+        return {"subject": name, "reason": done.stderr.strip().rpartition("\n")[2]}
     return {
         "subject": name,
         "goal": GOALS.get(name),
         "switches_goal": MOST_SWITCHES.get(name),
-        **medians([json.loads(line) for line in ran.stdout.splitlines()]),
+        **medians([json.loads(line) for line in done.stdout.splitlines()]),
     }
 
 

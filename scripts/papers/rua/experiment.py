@@ -89,6 +89,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         "run times as logged, above the estimate too", {"workload": {"cap_runs": False}}, (), MED, MAIN
     ),
 }
+OPEN: Final = {**{name: variant for name, (variant, _) in DEMANDS.items()}, **VARIANTS}
 USUAL: Final = {"variant": BASE}
 
 in_window: Final = "{} {}".format  # name of a workload in one window of its log
@@ -113,7 +114,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             for mix in MIXES
             for window in WINDOWS
         ],
-        "variants": variants_of({**READINGS, **{name: variant for name, (variant, _) in DEMANDS.items()}, **VARIANTS}),
+        "variants": variants_of({**READINGS, **OPEN}),
         "policies": policies_of(POLICIES),
         "seeds": f"1-{size.seeds}",
         "runs": tables_of(products(size)),

@@ -52,6 +52,7 @@ SHOWN: Final[pages.Columns] = {
     "utilisation": ("utilisation", 1.0),
 }
 
+USUAL: Final = [Where(work, policy) for work in WORKLOADS for policy in MAIN]
 # By what is shown of a run: the variant, and what its limits are; None: the base runs.
 OF_RUA: Final = {
     None: "factor found",
@@ -131,7 +132,7 @@ def _of_workload(key: str, work: str) -> Iterator[pages.Row | pages.Headed]:
 def _beyond() -> pages.Section:
     """Return the kills of jobs that had run to or past their estimate in the log, and the others."""
     rows: list[pages.Row] = []
-    for where in [Where(work, policy) for work in WORKLOADS for policy in MAIN]:
+    for where in USUAL:
         kills = [r.mean(key, where) for key in (KILLED, "killed_beyond", "killed_within")]
         over = r.ratio("killed_within", where, where._replace(policy="FF"))
         rows.append(((where.workload, where.policy), [*kills, over]))
@@ -143,7 +144,6 @@ def _beyond() -> pages.Section:
 
 def _experiments() -> pages.Section:
     """Return the experiments, beside the base runs."""
-    variants = {**{name: variant for name, (variant, _) in ex.DEMANDS.items()}, **ex.VARIANTS}
 
     def row(work: str, policy: str, name: str | None) -> pages.Row:
         return (name or BASE, work, policy), pages.means(SHOWN, Where(work, policy, name))
@@ -151,11 +151,11 @@ def _experiments() -> pages.Section:
     groups = [
         pages.Headed(
             [row(work, policy, None) for policy in MAIN],
-            [row(work, policy, name) for name, variant in variants.items() for policy in variant.policies],
+            [row(work, policy, name) for name, variant in ex.OPEN.items() for policy in variant.policies],
         )
         for work in WORKLOADS
     ]
-    texts = pages.texts_of({name: variant.text for name, variant in variants.items()})
+    texts = pages.texts_of({name: variant.text for name, variant in ex.OPEN.items()})
     return pages.table(("", "", ""), pages.heads(SHOWN), groups, [*texts, ""])
 
 
@@ -178,14 +178,10 @@ PARTS: Final = {
         pages.sections({f"{NAMES[key].capitalize()}: RUA / LC": combinations(key) for key in BOTH}, 3),
     ),
     "Demand": _demands,
-    "Saturation": saturation([Where(work, policy) for work in WORKLOADS for policy in MAIN]),
+    "Saturation": saturation(USUAL),
     "Kills that sharing does not cause": _beyond(),
     "Who is worse off": pages.or_else(
-        harm(
-            "FF",
-            [Where(work, policy) for work in WORKLOADS for policy in MAIN[1:]],
-            [Where(work, "RUA") for work in ex.MED],
-        ),
+        harm("FF", [each for each in USUAL if each.policy != "FF"], [Where(work, "RUA") for work in ex.MED]),
         "Not run yet.",
     ),
     "Experiments": _experiments(),

@@ -206,10 +206,7 @@ PARTS: Final = {
     "Short jobs stop others, at three prices": _express(),
     "On halves of nodes": means_table(
         SHOWN,
-        [
-            *(Where(work, name) for work in (ex.NAS, ex.NAS_LOG) for name in ex.ON_HALVES),
-            *(Where(ex.GLTS_W1, name) for name in ex.ON_GLTS),
-        ],
+        starmap(Where, [*product((ex.NAS, ex.NAS_LOG), ex.ON_HALVES), *product([ex.GLTS_W1], ex.ON_GLTS)]),
     ),
     "What each part is worth": _ablation(),
     "Where sharing costs more, or is not known": _costly(),
@@ -219,9 +216,7 @@ PARTS: Final = {
         [*(Where(work, name) for work in ex.MODELS for name in _HARMED), Where("W2", ex.LEDGER), _EXPRESS],
         [*(Where("W2", name) for name in _HARMED), _EXPRESS],
     ),
-    "Saturation": saturation(
-        [Where(work, name) for work in ex.MODELS for name in (ex.EASY_SHORTEST, ex.U1_SHORTEST, ex.SYMBIOSIS)]
-    ),
+    "Saturation": saturation(starmap(Where, product(ex.MODELS, (ex.EASY_SHORTEST, ex.U1_SHORTEST, ex.SYMBIOSIS)))),
 }
 
 
