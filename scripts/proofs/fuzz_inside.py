@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from scripts.proofs.fuzz_messages import ACTIONS, EVENTS, WELCOME, Fuzz, action_map, pack
+from scripts.proofs.fuzz_messages import WELCOME, Fuzz, of_scheduler, pack, to_plugin
 
 from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
@@ -25,7 +25,7 @@ from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.codec import decode, encode, write
+from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession, State
@@ -38,9 +38,7 @@ SCENARIO: Final = {"cluster": {"nodes": 4, "preset": "rua-4way"}, "workload": {"
 
 def plugin_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
     """Send ``count`` messages to a scheduler; a scheduler that has ended is replaced by a new one."""
-    fuzz = Fuzz("plugin", seed)
-    welcomes = Fuzz("plugin", seed, [write(WELCOME)])
-    batches = Fuzz("plugin", seed, [write(m.Events(1, 1_000, (event,))) for event in EVENTS])
+    fuzz, welcomes, batches = to_plugin(seed)
     found: Counter[str] = Counter()
     scheduler: SchedulerCore | None = None
     session = _greeting()
@@ -51,14 +49,8 @@ def plugin_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
         if draw < 2 and scheduler is None:
             frames = welcomes.frames(number) if draw else encode(WELCOME._replace(greeting=1))
         elif draw < 6 and scheduler is not None:
-            raw = {
-                **batches.raw(number),
-                "type": "events",
-                "seq": session.seq + 1,
-                "now_us": session.now_us,
-                "greeting": 1,
-            }
-            frames = [frames[0] if draw == 5 else b"cosched/1", pack(raw)]
+            its = {"type": "events", "seq": session.seq + 1, "now_us": session.now_us, "greeting": 1}
+            frames = [frames[0] if draw == 5 else b"cosched/1", pack({**batches.raw(number), **its})]
         try:
             received = session.receive(decode(frames))
             for answer in received.send:
@@ -119,8 +111,7 @@ class _Site:
 
 def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
     """Send ``count`` messages to a live manager from a scheduler that greets correctly and sends invalid answers."""
-    fuzz = Fuzz("scheduler", seed)
-    answers = Fuzz("scheduler", seed, [{"type": "actions", "actions": [action]} for action in map(action_map, ACTIONS)])
+    fuzz, answers = of_scheduler(seed)
     found: Counter[str] = Counter()
     site = _Site()
     session = ManagerSession(site.live.inventory, lockstep=False)

@@ -220,10 +220,16 @@ class Fuzz:
         return [self._magic, pack(raw)]
 
 
-def action_map(action: m.Action) -> Raw:
-    """Return an action as the map that an answer carries."""
-    found: Raw = write(m.Actions(1, 1, (action,)))["actions"][0]
-    return found
+def to_plugin(seed: int) -> tuple[Fuzz, Fuzz, Fuzz]:
+    """Return what a scheduler may be sent: anything, welcomes, and batches of one event."""
+    batches = [write(m.Events(1, 1_000, (event,))) for event in EVENTS]
+    return Fuzz("plugin", seed), Fuzz("plugin", seed, [write(WELCOME)]), Fuzz("plugin", seed, batches)
+
+
+def of_scheduler(seed: int) -> tuple[Fuzz, Fuzz]:
+    """Return what a scheduler may send: anything, and answers of one action."""
+    actions = [write(m.Actions(1, 1, (action,)))["actions"] for action in ACTIONS]
+    return Fuzz("scheduler", seed), Fuzz("scheduler", seed, [{"type": "actions", "actions": each} for each in actions])
 
 
 def pack(value: Any) -> bytes:

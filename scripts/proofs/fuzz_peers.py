@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import zmq
-from scripts.proofs.fuzz_messages import ACTIONS, Fuzz, action_map, pack
+from scripts.proofs.fuzz_messages import Fuzz, of_scheduler, pack
 
 from cosched_hwmodel.draws import key
 from cosched_plugin.common.curve import secure_client
@@ -128,10 +128,7 @@ class Hostile:
     def __init__(self, address: str, seed: int) -> None:
         self._address = address
         self._seed = seed
-        self._fuzz = Fuzz("scheduler", seed)
-        self._answers = Fuzz(
-            "scheduler", seed, [{"type": "actions", "actions": [action_map(each)]} for each in ACTIONS]
-        )
+        self._fuzz, self._answers = of_scheduler(seed)
         self._context = zmq.Context()
         self.found: Counter[str] = Counter()
         self.sent = 0
@@ -162,9 +159,8 @@ class Hostile:
                         sent += self._storm(dealer, most - sent)
                         return
                     batch = message if isinstance(message, m.Events) else batch
-                frames = self._answer(
-                    batch, [job.spec.id for job in welcome.running] + [job.spec.id for job in welcome.pending]
-                )
+                jobs = [job.spec.id for job in welcome.running] + [job.spec.id for job in welcome.pending]
+                frames = self._answer(batch, jobs)
                 batch = None
                 dealer.send_multipart(frames)
                 sent += 1

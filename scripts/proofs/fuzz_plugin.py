@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import zmq
-from scripts.proofs.fuzz_messages import EVENTS, WELCOME, Fuzz, pack
+from scripts.proofs.fuzz_messages import WELCOME, pack, to_plugin
 
 from cosched_hwmodel.draws import key
 from cosched_plugin.protocol import messages as m
@@ -36,24 +36,9 @@ def plugin_lives(
         router.bind(f"ipc://{folder}/manager")
         for life in range(lives):
             progress(life)
-            command = [
-                "cosched_plugin",
-                "serve",
-                "--connect",
-                f"ipc://{folder}/manager",
-                "--quiet",
-                "--silence",
-                "2",
-                "--wait",
-                "2",
-            ]
-            process = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
+            where = ("--connect", f"ipc://{folder}/manager", "--quiet", "--silence", "2", "--wait", "2")
+            command, pipe = [sys.executable, "-m", "cosched_plugin", "serve", *where], subprocess.PIPE
+            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stderr=pipe, text=True)
             try:
                 found["messages"] += _life(router, process, life, seed)
                 _, said = process.communicate(timeout=LIFE_S)
@@ -69,9 +54,7 @@ def plugin_lives(
 
 def _life(router: zmq.Socket[bytes], process: subprocess.Popen[str], life: int, seed: int) -> int:
     """Send damaged messages to one scheduler until it ends, or has got enough; then say bye. Returns the number of messages."""
-    fuzz = Fuzz("plugin", seed)
-    welcomes = Fuzz("plugin", seed, [write(WELCOME)])
-    batches = Fuzz("plugin", seed, [write(m.Events(1, 1_000, (event,))) for event in EVENTS])
+    fuzz, welcomes, batches = to_plugin(seed)
     deadline = time.monotonic() + LIFE_S
     peer, seq, now_us, sent, greeting = b"", 0, 0, 0, 0
     while process.poll() is None and time.monotonic() < deadline and sent < MOST_MESSAGES:
@@ -95,15 +78,9 @@ def _life(router: zmq.Socket[bytes], process: subprocess.Popen[str], life: int, 
             continue
         number = 1_000 * life + sent
         if key(seed, "plugin", number) % 8:
-            raw = {
-                **batches.raw(number),
-                "type": "events",
-                "seq": seq + 1,
-                "now_us": now_us + 1_000,
-                "greeting": greeting,
-            }
-            frames = [MAGIC, pack(raw)]
             seq, now_us = seq + 1, now_us + 1_000
+            its = {"type": "events", "seq": seq, "now_us": now_us, "greeting": greeting}
+            frames = [MAGIC, pack({**batches.raw(number), **its})]
         else:
             frames = fuzz.frames(number)
         router.send_multipart([peer, *frames])
