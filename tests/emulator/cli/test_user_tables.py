@@ -132,14 +132,6 @@ def test_job_prints_all_fields(run: Run, endpoint: str) -> None:
     assert (ran.code, ran.err) == (1, "cosched-emulator: error: there is no such job: 99\n")
 
 
-def test_job_prints_fields_without_a_value_too(run: Run, endpoint: str) -> None:
-    row = job_row(7, state="PENDING", qos=None, begin_s=None, reason="")
-    _, ran = asked(run, endpoint, {"now_s": 1.0, "jobs": [row], "missing": []}, "job", "7")
-    assert {"qos                    -", "begin                  -", "reason                 -"} <= {
-        *ran.out.splitlines()
-    }
-
-
 def test_config_prints_all_settings_with_their_sections(run: Run, endpoint: str) -> None:
     config = {
         "seed": 1,

@@ -19,7 +19,7 @@ from tests.runs import run_on
 
 from cosched_emulator.accounting.file import DamageError
 from cosched_emulator.accounting.rebuild import examine, salvage
-from cosched_emulator.errors import EmulatorError, InputError
+from cosched_emulator.errors import EmulatorError
 from cosched_emulator.live.journal import answer_step, time_step
 from cosched_emulator.users.requests import CancelJobs, DrainNodes, Target
 from cosched_hwmodel.draws import uniform
@@ -193,16 +193,6 @@ def test_what_differs_is_told(statement: str, told: str, left: Path, tmp_path: P
     with pytest.raises(DamageError, match=r"--accept-loss") as caught:
         Recorded(path)
     assert told in str(caught.value)
-
-
-def test_a_log_that_is_gone_is_told_and_a_database_that_is_gone_is_not_made_anew(left: Path, tmp_path: Path) -> None:
-    path = copied(left, tmp_path)
-    Path(f"{path}-wal").unlink()
-    with pytest.raises(DamageError, match=r"a journal that ends with step \d+: \d+ confirmed steps are missing"):
-        Recorded(path)
-    path.unlink()
-    with pytest.raises(InputError, match="its database was moved"):
-        Recorded(path)
 
 
 def test_a_damaged_database_by_command(commands: Commands, left: Path) -> None:

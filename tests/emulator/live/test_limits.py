@@ -86,17 +86,6 @@ def test_who_waits_goes_on_by_priority_and_what_does_not_fit_is_passed_over() ->
     site.live.check()
 
 
-def test_a_requeued_job_keeps_its_place_and_its_end_lets_the_next_one_in_at_once() -> None:
-    site = Bound(Limit(Limited(jobs=1), each="user"))
-    site.do(submit(run_s=5), who=ANN)
-    site.do(submit(), who=ANN)
-    site.start(0, begin(1, run_on(0, 1, 1, 1)))
-    site.advance(5)
-    batch = site.live.batch()
-    assert batch is not None
-    assert [type(event).__name__ for event in batch[2]] == ["JobEnded", "JobSubmitted"]
-
-
 def test_dependencies_by_state_and_on_a_start() -> None:
     site = Bound()
     site.do(submit(run_s=5, exit_code=1), 0)

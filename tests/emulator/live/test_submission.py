@@ -13,7 +13,6 @@ from tests.runs import run_on
 
 from cosched_emulator.cli.user_tables import queue_table
 from cosched_emulator.live import user_commands
-from cosched_emulator.live.journal import time_step
 from cosched_emulator.manager import manager
 from cosched_emulator.users import requests
 from cosched_emulator.users.told import meanings
@@ -64,25 +63,6 @@ def test_a_manager_that_is_behind_gives_up_between_two_instants() -> None:
     assert (site.live.now_us, [*site.live.manager.pending]) == (30 * SECOND, [1, 2, 3])
 
 
-def test_a_begin_time_works_with_holds_dependencies_and_array_limits() -> None:
-    site = Site(node_class(2, 4))
-    site.do(submit(run_s=5), 0)
-    site.start(0, begin(1, run_on(0, 1, 1, 1)))
-    site.do(submit(after=(requests.Dependency("afterok", 1),), delay_us=10 * SECOND), 0)
-    site.do(submit(after=(requests.Dependency("afterok", 1),), delay_us=2 * SECOND), 0)
-    site.do(submit(held=True, delay_us=10 * SECOND), 0)
-    site.do(submit(tasks=(0, 1), at_once=1, delay_us=10 * SECOND), 0)
-    site.do(requests.HoldJobs((requests.Target(3),)), 1)
-    assert list(reasons(site).values())[1:] == ["Dependency", "JobHeldUser", "JobHeldUser", "BeginTime", "BeginTime"]
-    site.do(requests.ReleaseJobs((requests.Target(3),)), 4)
-    assert reasons(site)[3] == "Dependency"
-    site.advance(6)
-    assert (reasons(site)[2], reasons(site)[3]) == ("BeginTime", "Resources")
-    site.advance(11)
-    assert list(reasons(site).values()) == ["Resources", "Resources", "JobHeldUser", "Resources", "JobArrayTaskLimit"]
-    site.live.check()
-
-
 def test_begin_times_of_cancelled_jobs_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manager, "MOST_VOID", 400)
     site = Site(node_class(1, 1))
@@ -129,22 +109,6 @@ def test_users_who_take_all_they_can_leave_room_for_others(hostile: int, monkeyp
         honest = requests.Requester("ann", operator=False)
         assert isinstance(live.command(0, honest, request._replace(tasks=(0, 1))), requests.Done)
         assert isinstance(live.command(0, ROOT, request._replace(tasks=tuple(range(9)))), requests.Done)
-
-
-def test_a_job_that_waits_leaves_nothing_behind_when_it_is_cancelled() -> None:
-    live = Site(node_class(2, 4)).live
-    live.command(0, ROOT, submit(held=True))
-    for at_once in (0, 2):
-        found = live.command(
-            0,
-            ROOT,
-            submit(tasks=(0, 1, 2), at_once=at_once, after=(requests.Dependency("afterany", 1),), held=at_once == 2),
-        )
-        assert isinstance(found, requests.Done)
-        live.command(0, ROOT, requests.CancelJobs((requests.Target(found.result["job_ids"][0]),)))
-    assert live.gate._before == {}
-    assert live.gate._after == {}
-    assert live.gate.members == {}
 
 
 def test_tasks_of_a_limited_array_that_are_held_keep_their_places() -> None:
@@ -199,22 +163,6 @@ def test_a_submission_with_a_token_is_made_once(tmp_path: Path) -> None:
     again = site.live.command(20 * SECOND, ann, wish)  # too long ago
     assert isinstance(again, requests.Done)
     assert "repeated" not in again.result
-
-
-def test_a_begin_time_survives_the_manager(tmp_path: Path) -> None:
-    site = Recorded(tmp_path / "c.db")
-    site.do(submit(delay_us=60 * SECOND), 10)
-    site.do(submit(delay_us=30 * SECOND, all_memory=True), 10)
-    site.kill()
-    assert {job_id: entry.reason for job_id, entry in site.live.waiting.items()} == {1: "BeginTime", 2: "BeginTime"}
-    assert [site.live.gate.begin_us.get(job_id) for job_id in (1, 2)] == [70 * SECOND, 40 * SECOND]
-    site.books.append(time_step(50 * SECOND))
-    site.live.advance(50 * SECOND)
-    site.books.record(site.live.drain())
-    site.books.flush()
-    site.kill()
-    assert list(site.live.waiting) == [1]
-    assert site.live.manager.pending[2].job.spec.memory_mb == 1000
 
 
 @pytest.mark.parametrize(
