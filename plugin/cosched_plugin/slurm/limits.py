@@ -43,6 +43,7 @@ class Limits:
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[str, int]] = {}  # the reason, and until when
+        self._asks: dict[int, tuple[object, ...]] = {}  # what those jobs ask for
         self._tried: dict[int, str] = {}  # jobs that may try again, and the reason why they had not started
         self._on_nodes: Mapping[int, SlurmJob] = {}  # at the last poll, by Slurm's number
 
@@ -52,6 +53,7 @@ class Limits:
         if not _LIMITS.match(reason):
             return False
         self._waiting[number] = reason, now_us + RETRY_US
+        self._asks.pop(number, None)
         return True
 
     def words(self, number: int) -> str:
@@ -67,12 +69,15 @@ class Limits:
         return [until_us for _, until_us in self._waiting.values()]
 
     def look(self, on_nodes: Mapping[int, SlurmJob], records: Mapping[int, SlurmJob], now_us: int) -> None:
-        """Let jobs try again for which something has ended since the last poll."""
+        """Let jobs try again for which something has ended since the last poll, or that ask for something else by now."""
         ended = [job for number, job in self._on_nodes.items() if number not in on_nodes]
         self._on_nodes = on_nodes
         self._waiting = {
-            number: each for number, each in self._waiting.items() if number in records and now_us < each[1]
+            number: each
+            for number, each in self._waiting.items()
+            if number in records and now_us < each[1] and not self._has_changed(number, records[number])
         }
+        self._asks = {number: asks for number, asks in self._asks.items() if number in self._waiting}
         started = [number for number in self._tried if number not in records or records[number].job_id in on_nodes]
         for number in started:
             reason = self._tried.pop(number)
@@ -80,6 +85,22 @@ class Limits:
                 ended.append(records[number])
         for job in ended:
             self._let_one_try(job, records)
+
+    def _has_changed(self, number: int, job: SlurmJob) -> bool:
+        if not job.held:  # it is as it was placed
+            return False
+        asks = (
+            job.account,
+            job.qos,
+            job.partition,
+            job.limit_min,
+            job.node_count,
+            job.tasks,
+            job.cpus,
+            job.memory_per_node,
+        )
+        asks += job.memory_per_cpu, job.per_node, job.per_job, job.licences
+        return self._asks.setdefault(number, asks) != asks
 
     def _let_one_try(self, ended: SlurmJob, records: Mapping[int, SlurmJob]) -> None:
         for number, (reason, _) in sorted(self._waiting.items()):

@@ -511,3 +511,9 @@ def test_what_no_end_helps_is_its_users_to_change(reason: str) -> None:
     assert limits.set_aside(2, reason, 0)
     assert look(limits, jobs_of("COMPLETED", "PENDING")) == [2]
     assert limits.words(2) == f"{reason}: its user must change it"
+    placed = jobs_of("COMPLETED", "PENDING", partition="guest", held="")
+    assert look(limits, placed) == [2]  # as it was placed
+    own = jobs_of("COMPLETED", "PENDING", held="user")
+    assert look(limits, own) == [2]
+    assert look(limits, jobs_of("COMPLETED", "PENDING", held="user", priority=7, reason="JobHeldUser")) == [2]
+    assert look(limits, jobs_of("COMPLETED", "PENDING", held="user", limit_min=5)) == []  # it has changed it
