@@ -89,17 +89,8 @@ class Limits:
     def _has_changed(self, number: int, job: SlurmJob) -> bool:
         if not job.held:  # it is as it was placed
             return False
-        asks = (
-            job.account,
-            job.qos,
-            job.partition,
-            job.limit_min,
-            job.node_count,
-            job.tasks,
-            job.cpus,
-            job.memory_per_node,
-        )
-        asks += job.memory_per_cpu, job.per_node, job.per_job, job.licences
+        wishes = (job.limit_min, job.node_count, job.tasks, job.cpus, job.memory_per_node, job.memory_per_cpu)
+        asks = (job.account, job.qos, job.partition, *wishes, job.per_node, job.per_job, job.licences)
         return self._asks.setdefault(number, asks) != asks
 
     def _let_one_try(self, ended: SlurmJob, records: Mapping[int, SlurmJob]) -> None:
