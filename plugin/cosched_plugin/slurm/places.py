@@ -149,7 +149,7 @@ class Places:
                 if isinstance(layout, str):
                     why = f"no node that is open to it in partition {name} offers {layout}"
                     continue
-                problem = _limits(partition, layout, self.nodes[0].threads_per_core)
+                problem = _limits(partition, job, layout, self.nodes[0].threads_per_core)
                 why = problem or self._place(job, partition, there, layout, required, found) or why
         return found or why
 
@@ -233,7 +233,7 @@ class Places:
                 yield sum(1 << each for each in row)
 
 
-def _limits(partition: SlurmPartition, layout: Layout, per_core: int) -> str:
+def _limits(partition: SlurmPartition, job: SlurmJob, layout: Layout, per_core: int) -> str:
     """Return in words what a partition does not let a job have."""
     cpus = layout.processes * layout.cores * per_core
     if layout.nodes < partition.least_nodes:
@@ -242,6 +242,9 @@ def _limits(partition: SlurmPartition, layout: Layout, per_core: int) -> str:
         return f"it takes {layout.nodes} nodes, and partition {partition.name} at most {partition.most_nodes}"
     if partition.most_cpus is not None and cpus > partition.most_cpus:
         return f"it takes {cpus} CPUs of a node, and partition {partition.name} at most {partition.most_cpus}"
+    # Slurm refuses to release such a job, and does release it (22.05, 26.05).
+    if partition.most_mb is not None and (asked_mb := job.memory_per_node) > partition.most_mb:
+        return f"it takes {asked_mb} MiB of a node, and partition {partition.name} at most {partition.most_mb}"
     return ""
 
 

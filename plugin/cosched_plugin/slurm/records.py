@@ -338,6 +338,7 @@ class SlurmPartition(NamedTuple):
     tier: int  # jobs of a higher one come first
     alone: bool  # each job has its nodes to itself
     qos: str = ""  # whose limits bind its jobs, too
+    most_mb: int | None = None  # of each node
 
 
 class Reservation(NamedTuple):
@@ -488,6 +489,7 @@ def partition_of(record: Record) -> SlurmPartition:
         limit("priority_tier", "priority.tier") or 0,
         any(flag.lower().startswith("exclusive") for flag in flags),
         text if isinstance(text := _there(record, "qos.assigned", "qos"), str) else "",
+        limit("maximum_memory_per_node", "maximums.partition_memory_per_node"),
     )
 
 

@@ -330,7 +330,23 @@ def test_limits_of_a_partition_are_read_of_both_shapes(release: str) -> None:
         0,
         1,
     )
-    assert (tick.name, tick.most_min, tick.tier) == ("tick", None, 10)
+    assert (tick.name, tick.most_min, tick.tier, tick.most_mb) == ("tick", None, 10, None)
+    record = dict(recorded()[release]["partitions"][0])
+    if release == "22.05":
+        record["maximum_memory_per_node"] = 2000
+    else:
+        most = {"set": True, "infinite": False, "number": 2000}
+        record["maximums"] = {**record["maximums"], "partition_memory_per_node": most}
+    assert partition_of(record).most_mb == 2000
+
+
+def test_a_job_above_the_memory_of_its_partition_is_not_placed() -> None:
+    polls = polls_of("24.11", "c -t 0 -n1")
+    polls.partitions = [each._replace(most_mb=2000) for each in polls.partitions]
+    for most_mb, words in ((2000, None), (2001, "it takes 2001 MiB of a node, and partition batch at most 2000")):
+        job = polls.jobs[0]._replace(memory_per_node=most_mb, limit_min=5)
+        polls.jobs = [job]
+        assert seen(polls)[2].get(job.job_id) == words
 
 
 # ---------------------------------------------------------------- limits of users
