@@ -27,7 +27,7 @@ from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot, is_another
 from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, runs_of, with_layout
-from cosched_plugin.slurm.limits import Facts, Limits, Room, counts_of, counts_to_be, in_words
+from cosched_plugin.slurm.limits import Facts, Limits, Room, counts_of, counts_to_be, hold_beyond_arrays, in_words
 from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, ranges_in
 from cosched_plugin.slurm.records import Dependencies, SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Polls
@@ -92,17 +92,14 @@ class Cluster(Manager):
         self._placed: dict[int, Placed] = {}
         self._own: dict[int, tuple[str, ...]] = {}  # the lists of nodes of jobs that were taken back: their users'
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
-        self.left, self.limited, self.changed = {}, {}, {}
+        self.left, self.limited, self.changed, self.comments, self.not_before_us, self.failures = {}, {}, {}, {}, {}, {}
         self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
         self.to_hold: list[int] = []  # jobs that Slurm has requeued, and would start itself
-        self.comments = {}
         self.placed_in: dict[int, str] = {}  # the partitions of jobs that were placed since the last poll
         self.suspended_us: dict[int, int] = {}  # when we last suspended a job
         self._numbers = {name: number for number, name in enumerate(self.names)}
         self._cores_of = [node.sockets * node.cores_per_socket for node in ours]
         self.down = frozenset(range(len(ours)))  # nodes that take no jobs, at the last poll
-        self.not_before_us = {}
-        self.failures = {}
         self._restarts: dict[int, int] = {}  # of jobs, at the last poll
         # Jobs that run where they are known to: their record, what was known of them, and what followed. A cache.
         self._settled: dict[int, tuple[SlurmJob, PolledJob, PolledJob]] = {}
@@ -244,6 +241,8 @@ class Cluster(Manager):
             elif job.state in ON_NODES or job.nodes:
                 moved.append((number, job, known))
         taken = self._add_moved(moved, polled, room)
+        if self._waits_for_us:
+            hold_beyond_arrays(polled, self.records, own)
         self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
         # Until a job has run its failed starts count.
         _keep_those(self.failures, [number for number, job in self.records.items() if job.state in WAITING])

@@ -12,6 +12,7 @@ each start of one that has tried lets the next: so no end costs more than one at
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -29,6 +30,7 @@ from cosched_plugin.common.limits import (
     accounts_above,
 )
 from cosched_plugin.protocol.messages import JobSpec
+from cosched_plugin.site.snapshots import PENDING, PolledJob
 from cosched_plugin.slurm.records import SlurmJob
 
 RETRY_US: Final = 600 * SECOND_US  # the longest time that a job is set aside: an operator may have raised the limit
@@ -111,6 +113,19 @@ def _shares(job: SlurmJob, ended: SlurmJob, reason: str) -> bool:
         or (bool(job.account) and job.account == ended.account)
         or (bool(job.qos) and job.qos == ended.qos)
     )
+
+
+def hold_beyond_arrays(
+    polled: dict[int, PolledJob], records: Mapping[int, SlurmJob], running: Mapping[int, int]
+) -> None:
+    """Hold those pending tasks for which their arrays' `%N` leaves no room now; ``running`` counts the others by array."""
+    taken = Counter(running)
+    for number in sorted(number for number, job in records.items() if job.most_tasks):
+        job, each = records[number], polled.get(number)
+        if each is not None and each.state == PENDING and not each.held:
+            if taken[job.array_id] >= job.most_tasks:
+                polled[number] = each._replace(held=True)
+            taken[job.array_id] += 1
 
 
 # ---------------------------------------------------------------- limits that are known

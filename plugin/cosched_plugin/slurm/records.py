@@ -228,6 +228,7 @@ class SlurmJob(NamedTuple):
     array_id: Annotated[int, _numbers("array_job_id", MOST_JOB)]  # of its array; 0: it is in none
     task: int | None  # its number there; None for all tasks that still wait together
     waiting_tasks: str  # these, as `1,3,5-7%2`
+    most_tasks: Annotated[int, _numbers("array_max_tasks")]  # of its array at a time; 0: no limit
     state: Annotated[str, _job_state]
     reason: Annotated[str, _texts("state_reason")]
     held: str  # `user`, `admin`, or empty

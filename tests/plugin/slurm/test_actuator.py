@@ -497,3 +497,15 @@ def test_a_job_with_the_number_of_one_in_the_store_is_not_started_as_that_one(tm
     ((spec, held, *_),) = welcome.pending
     assert (spec.name, spec.processes, spec.submit_us, held) == ("another", 1, 1_009_000 * SECOND_US, False)
     assert later.asked == []
+
+
+def test_tasks_that_were_requeued_or_changed_count_for_their_arrays_limit_too(tmp_path: Path) -> None:
+    array = {"array_job_id": 7, "array_max_tasks": 1}
+    slurm = Slurm(*[{"job_id": number, "array_task_id": number - 8, **array} for number in (8, 9, 10)])
+    slurm.jobs[8] |= {"job_state": "RUNNING", "nodes": "n0", "start_time": int(slurm.now_s)}
+    told = Told()
+    one = enforcer_of(slurm, told, tmp_path)
+    assert [held for _, held, *_ in told.welcomes[0].pending] == [True, True]
+    slurm.jobs[8]["job_state"] = "COMPLETED"
+    go_on(one, slurm, 1)
+    assert told.events[-1][1:] == [m.JobReleased(task_number(7, 1))]  # not both
