@@ -127,8 +127,11 @@ class Clock:
     def now_us(self) -> int:
         """Return the time, or a later one that was told, and half of what has passed since."""
         shown_us = int(self.now_s() * SECOND_US)
-        passed_us = max(0, shown_us - self._shown_us)
-        self._latest_us, self._shown_us = max(shown_us, self._latest_us + passed_us // 2), shown_us
+        if shown_us >= self._latest_us:
+            self._latest_us = shown_us
+        else:
+            self._latest_us += max(0, shown_us - self._shown_us) // 2
+        self._shown_us = shown_us
         return self._latest_us
 
 
