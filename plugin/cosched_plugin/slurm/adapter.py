@@ -43,6 +43,7 @@ from cosched_terminal.own_file import open_folder
 
 WAIT_S: Final = 60.0
 DATABASE_S: Final = 180.0
+CLOCK_S: Final = 5.0  # by which clocks may differ
 REST_PORT: Final = 6820  # SchedMD's examples
 TOKEN_S: Final = 3_600  # how long a token lives that is fetched
 
@@ -69,6 +70,9 @@ class Asked(NamedTuple):
         polls = Polls(self.rest)
         connect(polls, WAIT_S, self.log)
         self._check_version(polls, acts=acts)
+        if abs(ahead_s := self.rest.ahead_s()) > CLOCK_S:
+            off = f"{abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} this host's"
+            self.log("clock", f"Slurm's clock is {off}: begin times and ends are misjudged by that", level=WARNING)
         share = self._share(polls.nodes, acts=acts)
         if acts and self.token is not None and (why := _ordinary(self.token.user)):
             self.log("ordinary-user", why, level=WARNING)

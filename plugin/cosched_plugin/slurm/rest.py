@@ -76,6 +76,15 @@ class Rest:
                 break
         raise Silent(f"no answer to any of {', '.join(versions)}: {said}")
 
+    def ahead_s(self) -> float:
+        """Return by how many seconds Slurm's clock is ahead of this host's, behind it if negative; 0 where it does not tell."""
+        begun_s = time.time()
+        reply = self._transport.call("GET", f"/slurm/{self.version}/diag")
+        with suppress(*answers.ODD):
+            told = answers.read_answer(reply)["statistics"]["req_time"]
+            return float(told["number"] if isinstance(told, Mapping) else told) - (begun_s + time.time()) / 2
+        return 0.0
+
     def jobs(self, now_s: float) -> list[records.SlurmJob] | None:
         """Return all jobs; None: nothing has changed since the last answer. Silent."""
         rows = self.list.rows(now_s, self.dialect)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -61,6 +63,13 @@ def test_a_node_that_slurm_saves_power_on_takes_jobs_while_slurm_would_wake_it(s
     parts = {"name": "n0", "sockets": 1, "cores": 2, "threads": 1}
     newer, older = {"state": state}, {"state": state[0].lower(), "state_flags": state[1:]}
     assert [node_of({**parts, **shown}).takes_jobs for shown in (newer, older)] == [takes, takes]
+
+
+@pytest.mark.parametrize("form", [lambda at_s: at_s, lambda at_s: {"set": True, "infinite": False, "number": at_s}])
+def test_how_far_slurms_clock_is_ahead(form: Callable[[int], Any]) -> None:
+    text = json.dumps({"errors": [], "statistics": {"req_time": form(round(time.time()) - 120)}})
+    assert Rest(Canned(Reply(200, text)), NEWER).ahead_s() == pytest.approx(-120, abs=20)
+    assert Rest(Canned(Reply(404, "no such page")), NEWER).ahead_s() == 0
 
 
 def recorded_updates() -> list[dict[str, Any]]:
