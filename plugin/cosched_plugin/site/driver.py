@@ -133,7 +133,7 @@ class Driver:
         """Take over from the store and from a first snapshot."""
         held = len(self.books)
         ahead_us = self.books.ledger.now_us - now_us
-        if ahead_us > 0:
+        if ahead_us > 1_000_000:
             self.lost.append(f"the store is {ahead_us / 1_000_000:.0f} s ahead: the clock was set back")
         self.books.ledger.now_us = now_us
         self._orders = [order._replace(since_us=min(order.since_us, now_us)) for order in self._orders]
