@@ -244,16 +244,19 @@ class Cluster(Manager):
         if self._waits_for_us:
             hold_beyond_arrays(polled, self.records, own)
         self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
+        self._forget()
+        self.down = self._out_of_service(self.polls.nodes, now_us // SECOND_US)
+        if self.polls.database is not None and self.polls.database.known is not None:
+            self._keep_limits(Room(self.polls.database.known), polled, books)
+        return Snapshot(polled, self.down | taken)
+
+    def _forget(self) -> None:
         # Until a job has run its failed starts count.
         _keep_those(self.failures, [number for number, job in self.records.items() if job.state in WAITING])
         for by_number in (self.rejected, self.suspended_us, self._placed, self._own, self._settled):
             _keep_those(by_number, self.records)
         for by_slurms in (self.comments, self._found):
             _keep_those(by_slurms, self._dependencies.jobs)
-        self.down = self._out_of_service(self.polls.nodes, now_us // SECOND_US)
-        if self.polls.database is not None and self.polls.database.known is not None:
-            self._keep_limits(Room(self.polls.database.known), polled, books)
-        return Snapshot(polled, self.down | taken)
 
     def _out_of_service(self, nodes: Sequence[SlurmNode], now_s: int) -> frozenset[int]:
         """Return the nodes that take no jobs; one of which Slurm does not know is as it was."""
