@@ -55,9 +55,8 @@ class _Direction:
     def __init__(self) -> None:
         self.number = 0
         self.held: list[tuple[float, int, Frames]] = []  # a heap: when due, number, message
-        self.overtaken: list[
-            tuple[float, int, Frames]
-        ] = []  # held until the next message has passed, or until its due time
+        # Held until the next message has passed, or until its due time
+        self.overtaken: list[tuple[float, int, Frames]] = []
 
     def next_s(self) -> float | None:
         """Return the due time of the first held message."""

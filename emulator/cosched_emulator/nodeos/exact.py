@@ -79,9 +79,8 @@ class ExactCluster:
         self.memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
         self._allowed: list[list[Process]] = [[] for _ in range(nodes)]
         self._used: dict[int, Process] = {}  # by index: could run since the last `collect`
-        self._collected: dict[
-            int, tuple[int, int]
-        ] = {}  # consumed by a process up to the last `collect`, and by its I/O
+        # Consumed by a process up to the last `collect`, and by its I/O
+        self._collected: dict[int, tuple[int, int]] = {}
         self._courses: dict[int, list[Course]] = {}  # of jobs whose progress has been asked for
         self._ended: list[int] = []
         self._messages = Messages()  # of jobs that have ended or were removed

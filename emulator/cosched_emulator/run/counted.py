@@ -140,9 +140,8 @@ class CountedRun:
         self._queue = _Queue(indexed=self._backfills, by_estimate=self._by_estimate)
         self._ends: list[End] = []  # a heap of running jobs
         self._releases: list[tuple[int, int, int]] = []  # (expected end, id, units) of running jobs, sorted
-        self._head: _Waiting | None = (
-            None  # the first job, which waits; it and the next two hold until a running job ends
-        )
+        # The first job, which waits; it and the next two hold until a running job ends
+        self._head: _Waiting | None = None
         self._shadow_us = self._extra = 0
 
     # At an instant ends come first, by id, then submissions; a job that takes no time ends in the next batch of its instant.

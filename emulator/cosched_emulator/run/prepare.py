@@ -70,10 +70,7 @@ def prepare(scenario: Scenario) -> Prepared:
     check_span(columns_of(workload.jobs))
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
-        from cosched_emulator.scenario.process_nodes import (  # noqa: PLC0415 - few scenarios share time
-            check_nodes,
-            with_odd_lengths,
-        )
+        from cosched_emulator.scenario.process_nodes import check_nodes, with_odd_lengths  # noqa: PLC0415 - few scenarios share time
 
         check_nodes(scenario.time_sharing, nodes, workload)
         if workload.jobs and scenario.workload.nas is None:

@@ -163,9 +163,7 @@ def _program(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed:
 
 def _skeleton(wanted: JobProgram, job: WorkloadJob) -> Program:
     """Return a skeleton with as many iterations as wanted, or as fit the job's run time alone."""
-    from cosched_emulator.nodeos.skeletons.nas_programs import (  # noqa: PLC0415 - few scenarios need it
-        JITTER_PPM as USUAL_PPM,
-    )
+    from cosched_emulator.nodeos.skeletons.nas_programs import JITTER_PPM as USUAL_PPM  # noqa: PLC0415 - few scenarios need it
     from cosched_emulator.nodeos.skeletons.nas_programs import skeleton_program  # noqa: PLC0415 - likewise
 
     kind = kind_of(wanted.name.removeprefix(PREFIX), job.spec.processes, "workload.programs")

@@ -127,10 +127,7 @@ def _nas(section: WorkloadSection, jobs: int, seed: int) -> Workload:
 def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
     """Return random jobs of the applications in a table of co-runs."""
     from cosched_emulator.scenario.co_runs import co_run_table  # noqa: PLC0415 - few scenarios need it
-    from cosched_emulator.workload.side_files.applications import (  # noqa: PLC0415 - likewise
-        ApplicationParameters,
-        generate,
-    )
+    from cosched_emulator.workload.side_files.applications import ApplicationParameters, generate  # noqa: PLC0415 - likewise
 
     parameters = ApplicationParameters(
         section.application_names, section.application_processes, section.gap_s, section.shuffle_seed
@@ -156,11 +153,7 @@ def _with_demand(workload: Workload, scenario: Scenario) -> Workload:
     section = scenario.workload
     if section.mix is None:
         return workload
-    from cosched_emulator.workload.characteristics import (  # noqa: PLC0415 - few workloads have demands
-        DemandLevels,
-        parse_mix,
-        with_demand,
-    )
+    from cosched_emulator.workload.characteristics import DemandLevels, parse_mix, with_demand  # noqa: PLC0415 - few workloads have demands
 
     levels = DemandLevels(
         *(_demand(getattr(section, f"demand_{name}"), f"workload.demand_{name}") for name in DemandLevels._fields)
@@ -186,10 +179,7 @@ def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
 
         workload = with_self_slowdowns(workload, scenario.seed)
     if section.annotations is not None:
-        from cosched_emulator.workload.side_files.annotations import (  # noqa: PLC0415 - few workloads have a side file
-            read_annotations,
-            with_annotations,
-        )
+        from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations  # noqa: PLC0415 - few workloads have a side file
 
         workload = with_annotations(workload, read_annotations(section.annotations))
     told = beliefs.UsageBelief(belief.usage, belief.usage_noise, belief.usage_bias, belief.usage_missing)

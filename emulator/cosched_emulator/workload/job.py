@@ -146,9 +146,8 @@ class Workload(NamedTuple):
     calendar: Calendar | None = None  # None: unknown
     programs: Programs | None = None  # what the jobs' processes do; None: nodes do not run processes
     epoch: Epoch = NO_EPOCH
-    unread: tuple[
-        tuple[str, int], ...
-    ] = ()  # fields of its log that no job has, and in how many rows they say something
+    # Fields of its log that no job has, and in how many rows they say something
+    unread: tuple[tuple[str, int], ...] = ()
     day_s: float = 86_400.0  # length of the daily cycle of submissions: where gaps were multiplied, so is it
 
     @property

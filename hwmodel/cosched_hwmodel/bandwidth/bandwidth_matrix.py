@@ -41,9 +41,8 @@ class Planned(NamedTuple):
     # (first node, number of nodes, demand on each of them); `Rates` is (memory bandwidth, network, disk)
     demands: tuple[tuple[int, int, Rates], ...]
     job_id: int  # the job
-    runs: tuple[
-        tuple[int, int, ThreadMask, int], ...
-    ] = ()  # (first node, number of nodes, hardware threads and processes on each of them)
+    # (first node, number of nodes, hardware threads and processes on each of them)
+    runs: tuple[tuple[int, int, ThreadMask, int], ...] = ()
 
 
 _load: Final = itemgetter(slice(3))  # the fields of a `Load`

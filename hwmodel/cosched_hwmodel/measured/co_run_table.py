@@ -73,12 +73,10 @@ class CoRunTable:
     processes: Mapping[str, int] = field(default_factory=dict)
     compact_s: Mapping[str, float] = field(default_factory=dict)  # seconds
     evidence: Mapping[tuple[str, str], Evidence] = field(default_factory=dict)  # of ratios that were learned
-    never: frozenset[tuple[str, str]] = (
-        frozenset()
-    )  # pairs that cannot be together, as the file names them; they have no ratio
-    types: Mapping[str, CoRunTable] = field(
-        default_factory=dict
-    )  # by type of nodes, of a file of several: it has no other ratios
+    # Pairs that cannot be together, as the file names them; they have no ratio
+    never: frozenset[tuple[str, str]] = frozenset()
+    # By type of nodes, of a file of several: it has no other ratios
+    types: Mapping[str, CoRunTable] = field(default_factory=dict)
 
     @property
     def by_type(self) -> Mapping[str, CoRunTable]:

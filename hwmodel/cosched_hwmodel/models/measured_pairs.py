@@ -31,9 +31,8 @@ class MeasuredRatios:
     # Run time beside each partner over the compact one, row by row: rows are applications, and so are columns. 0: unknown.
     ratios: tuple[float, ...] = ()
     spreads: tuple[float, ...] = ()  # of each application, alone on half of the cores. 0: unknown. Empty: all unknown
-    types: tuple[
-        str, ...
-    ] = ()  # of nodes: ratios and spreads of each type follow each other. Empty: the same on all nodes
+    # Of nodes: ratios and spreads of each type follow each other. Empty: the same on all nodes
+    types: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = self.applications

@@ -298,9 +298,8 @@ class Changes:
         state.wakes.discard(self._wakes.pop(number, 0))
         if number in self._rejected:
             job, notes = self._rejected.pop(number)
-            job = m.JobSpec._make(
-                job
-            )  # another object: who knows jobs by it looks at this one, as a new scheduler does
+            # Another object: who knows jobs by it looks at this one, as a new scheduler does
+            job = m.JobSpec._make(job)
             state.arrived.append(job)
             state.queue.enter(job)
             for key, value in notes.items():

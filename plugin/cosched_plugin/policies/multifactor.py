@@ -114,9 +114,8 @@ class Decay:
             return 0
         whole = periods - 1
         kept = self.kept(whole)
-        sum_kept = (
-            ((_ONE - kept) << _BITS) // self.lost if self.lost else whole << _BITS
-        )  # of 0, 1, ... whole - 1 periods
+        # Of 0, 1, ... whole - 1 periods
+        sum_kept = ((_ONE - kept) << _BITS) // self.lost if self.lost else whole << _BITS
         first_us = self.period_us - since_us % self.period_us
         return threads * (first_us * kept + self.period_us * sum_kept) // (_MILLI_US << _BITS)
 

@@ -23,9 +23,8 @@ class Books:
         self.seq = told.seq
         self.ledger = Ledger(told)
         self.restarts: dict[int, int] = {}  # by job: how often it had been requeued when it was last polled
-        self._polled: dict[
-            int, tuple[tuple[Running | None, bool, int], PolledJob]
-        ] = {}  # a cache, with what each is made of
+        # A cache, with what each is made of
+        self._polled: dict[int, tuple[tuple[Running | None, bool, int], PolledJob]] = {}
 
     def inventory(self, only: Collection[int | None] | None = None) -> Welcome:
         """Return the state that a scheduler needs to continue from the last answered batch; or ``only`` what it says of some jobs."""

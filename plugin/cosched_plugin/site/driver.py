@@ -87,9 +87,8 @@ class Driver:
         # Actions of unknown fate, as (batch, number): the scheduler must begin from a new inventory.
         self.unsettled: list[tuple[int, int]] = []
         self.lost: list[str] = []  # what a driver that has just begun does not know, in words
-        self.hopeless: Container[
-            int
-        ] = ()  # jobs whose start is given up with the next snapshot that shows them pending
+        # Jobs whose start is given up with the next snapshot that shows them pending
+        self.hopeless: Container[int] = ()
         self._store = store
         self._actuator = actuator
         self._rules = rules

@@ -282,9 +282,8 @@ def run(loop: PollLoop, log: Log, wake: str | None = None) -> int:
         nonlocal stopped
         stopped = number
 
-    service = Service(
-        times=float("inf")
-    )  # a turn may take most of the time that is allowed: calls wait for the manager
+    # A turn may take most of the time that is allowed: calls wait for the manager
+    service = Service(times=float("inf"))
     with ExitStack() as open_things:
         poke = open_things.enter_context(wake_socket(wake))
         open_things.enter_context(freeze_heap())

@@ -34,15 +34,13 @@ class GuestActuator(SlurmActuator):
         self.asked: dict[int, Ask] = {}  # by the protocol's number
         self.there: Mapping[str, Sequence[SlurmJob]] = {}  # the jobs on each node, at the last look
         self.hopeless: Mapping[int, str] = {}  # those that are to be put back at once, and why
-        self.told: Mapping[
-            int, tuple[str, Mapping[str, Field]]
-        ] = {}  # what is said of a start, in words and for programs
+        # What is said of a start, in words and for programs
+        self.told: Mapping[int, tuple[str, Mapping[str, Field]]] = {}
         self.paused_us = 0  # until when nobody is asked, and until when one at a time: a limit of all guests was met
         self.capped_us = 0
         self.counts = {"asked": 0, "begun": 0, "put_back": 0, "first": 0, "orphans": 0, "blind": 0}
-        self.seen_waiting: Container[
-            int
-        ] = ()  # jobs that waited where their users have submitted them, at the last look
+        # Jobs that waited where their users have submitted them, at the last look
+        self.seen_waiting: Container[int] = ()
         self._requeued: set[int] = set()  # guests that this process has requeued
         self._tried_us: dict[int, int] = {}  # when a job is next put back, if it is still there
 
@@ -146,9 +144,8 @@ class GuestActuator(SlurmActuator):
     def back_off(self, job_id: int) -> None:
         """Let a job wait at least 5 s until it is asked again, and longer with every failure in a row."""
         now_us, manager = self._clock.now_us(), self._cluster
-        Manager.back_off(
-            manager, [job_id], now_us
-        )  # whatever limit its reason names, which is that of the guests' partition
+        # Whatever limit its reason names, which is that of the guests' partition
+        Manager.back_off(manager, [job_id], now_us)
         manager.not_before_us[job_id] = max(manager.not_before_us.get(job_id, 0), now_us + BACK_OFF_US)
 
     def requeue(self, job: SlurmJob) -> Outcome:

@@ -46,9 +46,8 @@ def _tasks(job: SlurmJob, per_core: int) -> _Tasks:
     if job.tasks_per_core == 1:
         width = -(-width // threads) * threads
     own_cores = width % threads == 0
-    if width < threads and not (
-        job.tasks_per_node or job.tasks_per_socket or job.per_task
-    ):  # Slurm hands out cores, and these hold several tasks
+    # Slurm hands out cores, and these hold several tasks
+    if width < threads and not (job.tasks_per_node or job.tasks_per_socket or job.per_task):
         number, width, threads = -(-number * width // threads), 1, 1
     return _Tasks(number, width, threads, own_cores)
 

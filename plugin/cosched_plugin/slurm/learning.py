@@ -134,9 +134,8 @@ def _run(stay: _Stay, met: Sequence[_Meeting], until_s: float, stays: Sequence[_
                 until_s = min(until_s, meeting.begin_s)
                 break
             beside, begin_s, company_s = other, meeting.begin_s, meeting.end_s
-        elif (
-            other == beside and meeting.begin_s < company_s + _TOUCH_S
-        ):  # on another of its nodes, or the next of the kind
+        # On another of its nodes, or the next of the kind
+        elif other == beside and meeting.begin_s < company_s + _TOUCH_S:
             company_s = max(company_s, meeting.end_s)
         else:
             until_s = min(until_s, meeting.begin_s)

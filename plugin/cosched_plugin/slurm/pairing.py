@@ -16,14 +16,8 @@ from cosched_plugin.slurm.site_file import Site
 
 Shown: TypeAlias = Mapping[str, str]  # by the names of slurm.conf
 _ALIKE: Final = ("Nodes", "PriorityTier")  # of two partitions: a guest's own tier would let it pass the queue
-_LIKELY: Final = (
-    "PriorityJobFactor",
-    "MaxTime",
-    "MaxNodes",
-    "AllowAccounts",
-    "AllowGroups",
-    "AllowQos",
-)  # else some start late, or never
+# Else some start late, or never
+_LIKELY: Final = ("PriorityJobFactor", "MaxTime", "MaxNodes", "AllowAccounts", "AllowGroups", "AllowQos")
 
 
 class Finding(NamedTuple):

@@ -40,10 +40,8 @@ _WISHES: Final = {
     "batch_features": "--batch", "burst_buffer": "--bb", "cluster_features": "--cluster-constraint", "core_spec": "--core-spec",
     "reboot": "--reboot", "tasks_per_board": "tasks per board", "thread_spec": "--thread-spec",
 }  # fmt: skip
-_ONES: Final = {  # a 1 asks for nothing on nodes with one thread a core
-    "tasks_per_core": "--ntasks-per-core",
-    "threads_per_core": "--threads-per-core",
-}
+# A 1 asks for nothing on nodes with one thread a core
+_ONES: Final = {"tasks_per_core": "--ntasks-per-core", "threads_per_core": "--threads-per-core"}
 _PARTS_OF_GPUS: Final = frozenset({"shard", "mps"})  # what has lent them to some jobs is no device for others meanwhile
 
 # States and flags of nodes in which they take no job. NOT_RESPONDING is none of them: it shows for seconds after a resume. Nor is a

@@ -65,9 +65,8 @@ class Seating(Observer):
         self.driver.confirm_us = _NEVER if actuator.dry else round(patience_s * SECOND_US)
         self._gains = Gains(dry=actuator.dry)
         self._free = FreeNodes(round(patience_s * SECOND_US))
-        self._hosts_of: dict[
-            int, frozenset[int]
-        ] = {}  # Slurm's numbers of the hosts of guests that this process has asked
+        # Slurm's numbers of the hosts of guests that this process has asked
+        self._hosts_of: dict[int, frozenset[int]] = {}
         self._guests: set[int] = set()  # those that run, by Slurm's numbers
         self._kept: dict[int, tuple[str, ...]] = {}  # of a trial run: the nodes of those who would be guests
         self._pairs_seen: set[tuple[int, int]] = set()  # by Slurm's numbers of the guest and of the other one

@@ -294,9 +294,8 @@ class CountedJobs(MovableJobs):
         self._row_of: list[int] = []  # the same
         self._open_us = 0  # the present
         self._bits = 0  # that hold a place
-        self._by_start: list[
-            int
-        ] = []  # starts, from the present on, ascending; each with the job's place in its last bits
+        # Starts, from the present on, ascending; each with the job's place in its last bits
+        self._by_start: list[int] = []
 
     def turn(self, place: int) -> Sequence[int]:
         """Give a job a turn: move it if it still can. Return the jobs that can move now, and could not before."""

@@ -137,9 +137,8 @@ class Trials(api.Believer):
             until_us = view.expected_end(running)
             if until_us > hosts.get(running.job.name, (0,))[0]:
                 hosts[running.job.name] = until_us, running.job
-        latest_us: dict[
-            str, int
-        ] = {}  # of the name of a pending job: until when a host of which it knows nothing stays
+        # Of the name of a pending job: until when a host of which it knows nothing stays
+        latest_us: dict[str, int] = {}
         for job in view.queue if hosts else ():
             name = job.name
             if not name or job.exclusive or job.unpaired:

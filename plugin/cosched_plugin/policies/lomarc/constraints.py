@@ -180,9 +180,8 @@ class Hosts:
         self._rules = rules
         self._job_table = job_table
         self._renewals = 0  # of the job table, when this cache was begun
-        self._slow: dict[
-            int, api.Floats
-        ] = {}  # by running job: slowdown beside each of the job table; 0: may not share
+        # By running job: slowdown beside each of the job table; 0: may not share
+        self._slow: dict[int, api.Floats] = {}
         self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was checked against
         self._learnt = (0, 0, -1)  # what it was last checked against, and the version of the view then
         self._may_share: dict[int, bool] = {}  # by running job that is alone

@@ -260,9 +260,8 @@ class _OnePerNode(api.Placement):
 
     needs: ClassVar[api.Needs] = frozenset({api.THREADS})
     provides: ClassVar[api.Needs] = frozenset({api.FIXED_RUN_TIMES})
-    ignores: ClassVar[api.Needs] = frozenset(
-        {api.ELIGIBLE_NODES, api.COUNTABLE}
-    )  # nodes are counted before they are chosen
+    # Nodes are counted before they are chosen
+    ignores: ClassVar[api.Needs] = frozenset({api.ELIGIBLE_NODES, api.COUNTABLE})
 
     def __init__(self, *, contexts: int = 0) -> None:
         self._contexts = contexts

@@ -283,10 +283,8 @@ class LessConsume(api.PenaltyPlacement):
         self._known = LossCache()
         self._floors: dict[object, float] = {}  # by kind
         self._floor_of: dict[int, tuple[api.JobSpec, float]] = {}
-        self._floors_of: tuple[api.Layers, int] = (
-            (),
-            0,
-        )  # nodes in service, and interventions, for which they are valid
+        # Nodes in service, and interventions, for which they are valid
+        self._floors_of: tuple[api.Layers, int] = ((), 0)
         self._floors_view: api.View | None = None  # the view and its version when these were last checked
         self._floors_at = -1
 
