@@ -22,9 +22,7 @@ ARCHIVE_ID: Final = 0x636F7361  # "cosa": of accounts that no manager opens
 # Number n makes version n+1 of version n
 STEPS: Final = tuple(
     re.split(
-        r"^-- -+ version \d+$",
-        Path(__file__).with_name("schema.sql").read_text(encoding="utf-8"),
-        flags=re.MULTILINE,
+        r"^-- -+ version \d+$", Path(__file__).with_name("schema.sql").read_text(encoding="utf-8"), flags=re.MULTILINE
     )[1:]
 )
 VERSION: Final = len(STEPS)

@@ -19,8 +19,7 @@ def accounts() -> None:
 
 @command(accounts, prints="text")
 def check(
-    file: str = argument(kind=click.Path()),
-    as_json: bool = option("--json", "Machine-readable output."),
+    file: str = argument(kind=click.Path()), as_json: bool = option("--json", "Machine-readable output.")
 ) -> None:
     """Check that FILE has all that the manager has confirmed; exit code 0 if it has, else 1.
 

@@ -15,7 +15,7 @@ from cosched_terminal.tables import align
 
 _TITLES: Final = {
     "Batsim's own": "workloads platform master_host mmax sharing dynamic acknowledged forward_profiles tell_run_times events"
-    " forward_unknown energy config",
+    " forward_unknown energy config"
 }
 
 

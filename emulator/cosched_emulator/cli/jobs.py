@@ -33,8 +33,7 @@ def submit(
     arguments: tuple[str, ...] = argument(kind=click.UNPROCESSED, required=False),  # noqa: ARG001 - of the script, which is not executed
     parsable: bool = option("--parsable", "Print only the number of the job."),
     token: str | None = option(
-        "--token TEXT",
-        "Name of this submission; another one with the same name submits nothing.",
+        "--token TEXT", "Name of this submission; another one with the same name submits nothing."
     ),
     test_only: bool = option("--test-only", "Submit nothing: say when the job would start."),
     and_wait: bool = option("-W --wait", "Wait for its end; exit code 1 unless it completes."),

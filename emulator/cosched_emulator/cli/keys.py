@@ -62,10 +62,7 @@ def manager(folder: str = FOLDER) -> None:
 
 @command(keys)
 def allow(
-    folder: str = FOLDER,
-    role: str = ROLE,
-    name: str = argument(),
-    public_file: str = argument(kind=click.Path()),
+    folder: str = FOLDER, role: str = ROLE, name: str = argument(), public_file: str = argument(kind=click.Path())
 ) -> None:
     """Let the owner of the key PUBLIC_FILE connect, as NAME, to the manager with the keyring FOLDER."""
     from cosched_plugin.common.curve import FOLDERS, Keyring, check_name, read_public, write_public

@@ -91,11 +91,7 @@ def status(*, caller: asking.Caller) -> None:
 
 
 @asking.user_command(prints="tables")
-def config(
-    *,
-    name: str | None = argument("[NAME]"),
-    caller: asking.Caller,
-) -> None:
+def config(*, name: str | None = argument("[NAME]"), caller: asking.Caller) -> None:
     """Show the settings of the manager's scenario; with NAME only those that begin with it.
 
     \b

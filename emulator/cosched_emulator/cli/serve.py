@@ -66,12 +66,10 @@ def serve(
     users: str | None = option("--users ENDPOINT", "Live: where to listen for users (ipc://, or tcp:// with --keys)."),
     db: str | None = DB,
     standby: bool = option(
-        "--standby",
-        "Live, with --db: while another manager has FILE, stand by, and take over when it ends or hangs.",
+        "--standby", "Live, with --db: while another manager has FILE, stand by, and take over when it ends or hangs."
     ),
     accept_loss: bool = option(
-        "--accept-loss",
-        "Live, with --db: if FILE is damaged, put it aside, and continue from the intact part.",
+        "--accept-loss", "Live, with --db: if FILE is damaged, put it aside, and continue from the intact part."
     ),
     compact: bool = option(
         "--compact",
@@ -101,8 +99,7 @@ def serve(
         "Live, with --users: estimate in another process when pending jobs start (queue --start, why).",
     ),
     copied: tuple[str, ...] = option(
-        "--copy-policy MODULE:CLASS",
-        "Policy or part that --estimate-starts may import; may be repeated.",
+        "--copy-policy MODULE:CLASS", "Policy or part that --estimate-starts may import; may be repeated."
     ),
     log_json: bool = option("--log-json", "Log as JSON lines on standard error."),
     wait: float | None = sets(
@@ -246,10 +243,7 @@ def _serve_virtual(
     link = remote_link(prepared, endpoint, keys, note)
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         try:
-            with (
-                accounts_of(db, prepared) as accounting,
-                progress_bar(len(prepared.workload.jobs)) as progress,
-            ):
+            with accounts_of(db, prepared) as accounting, progress_bar(len(prepared.workload.jobs)) as progress:
                 coupled = recorded_link(link, accounting, prepared, lambda: link.policy, warn)
                 finished = run(prepared, coupled, progress, accounting, files)
             recorded = "" if accounting is None else accounting.meta.get("policy", "")

@@ -31,9 +31,7 @@ def whatif(
     sacct: str | None = option("--sacct FILE", "Instead of a log: a dump of Slurm's accounting.", A_FILE),
     as_submitted: bool = AS_SUBMITTED,
     policy: str | None = option(
-        "--policy",
-        "The present policy.  [default: the site's, else easy on whole nodes]",
-        shell_complete=POLICIES,
+        "--policy", "The present policy.  [default: the site's, else easy on whole nodes]", shell_complete=POLICIES
     ),
     assignments: tuple[str, ...] = option(
         "--set KEY=VALUE", "Change one setting of that policy; may be repeated.", shell_complete=SETTINGS

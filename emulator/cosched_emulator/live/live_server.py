@@ -53,8 +53,7 @@ GAUGES: Final = {
     "silent_s": Gauge("scheduler_silent_seconds", "How long the scheduler has owed an answer; 0: it owes none."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
     "plans_cut_short_us": Gauge(
-        "plans_cut_short_seconds",
-        "Emulated time when a budget last kept promises from being improved; NaN: never.",
+        "plans_cut_short_seconds", "Emulated time when a budget last kept promises from being improved; NaN: never."
     ),
 }
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line

@@ -41,10 +41,7 @@ def queue_page(facts: Facts, who: Requester | None) -> Page:
     basis = [] if facts.starts is None else [Paragraph(f"Starts: {words.basis_text(facts.starts)}.", quiet=True)]
     return Page(
         "Queue and nodes",
-        [
-            Paragraph(_verdict(status, expected, now_s), headline=True),
-            Paragraph(_state(status, who), quiet=True),
-        ],
+        [Paragraph(_verdict(status, expected, now_s), headline=True), Paragraph(_state(status, who), quiet=True)],
         [
             Section("Pending jobs", [_pending(pending, expected, now_s), *basis, *more] if pending else []),
             Section("Running jobs", [_running(running)] if running else []),

@@ -144,9 +144,7 @@ def _over_time(columns: Sequence[Column]) -> list[Block]:
     return [
         Paragraph(f"{which}Drag over a time to enlarge it, double-click for all of it.", quiet=True),
         *time_figures(
-            [each.shown_name for each in columns],
-            [each.shown for each in columns],
-            [each.owners for each in columns],
+            [each.shown_name for each in columns], [each.shown for each in columns], [each.owners for each in columns]
         ),
     ]
 

@@ -11,12 +11,7 @@ from cosched_emulator.scenario.schema import Scenario, ScriptEntry
 from cosched_hwmodel.units import SECOND_US
 
 if TYPE_CHECKING:
-    from cosched_emulator.scenario.fault_sections import (
-        FaultEntry,
-        FaultsSection,
-        NodeFaultsSection,
-        SlowFaultsSection,
-    )
+    from cosched_emulator.scenario.fault_sections import FaultEntry, FaultsSection, NodeFaultsSection, SlowFaultsSection
 
 # The script of a run: actions of users and operators at given instants.
 

@@ -23,13 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get
 
 from cosched_emulator import needs, offered
 from cosched_emulator.bounds import Choice, Duration, DurationAboveZero, Instant, SlowdownLimit, Wait, at_least, between
-from cosched_emulator.scenario.sections import (
-    BeliefSection,
-    ClusterSection,
-    Late,
-    TruthSection,
-    WorkloadSection,
-)
+from cosched_emulator.scenario.sections import BeliefSection, ClusterSection, Late, TruthSection, WorkloadSection
 from cosched_hwmodel.quick_classes import frozen
 
 if TYPE_CHECKING:

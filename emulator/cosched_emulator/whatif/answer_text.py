@@ -9,13 +9,7 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.whatif import answer_lead
-from cosched_emulator.whatif.answer import (
-    FIGURES,
-    Answer,
-    Compared,
-    Swing,
-    plain,
-)
+from cosched_emulator.whatif.answer import FIGURES, Answer, Compared, Swing, plain
 from cosched_emulator.whatif.told import is_assumed, missing_facts, site_name
 from cosched_terminal.console import printable
 from cosched_terminal.tables import align

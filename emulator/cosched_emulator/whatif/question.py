@@ -383,11 +383,7 @@ def _why_not(candidate: Candidate, question: Question, log: Workload, hardware: 
 
 
 def _other_programs(
-    question: Question,
-    log: Workload,
-    folder: Path,
-    said: Annotations | None,
-    hardware: Mapping[str, Mapping[str, Any]],
+    question: Question, log: Workload, folder: Path, said: Annotations | None, hardware: Mapping[str, Mapping[str, Any]]
 ) -> str | None:
     """Return the file of another draw of programs than that of the hardware; None: nothing is drawn, or nothing else can be."""
     first = hardware.get(PAIRS, {}).get("workload", {}).get("annotations")
@@ -478,11 +474,7 @@ def _values(sections: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
     question = prepared.question
     whole = question.policy or "easy"
-    yield {
-        "name": PRESENT,
-        "policy": whole,
-        "set": [*question.settings, *question.alone],
-    }
+    yield {"name": PRESENT, "policy": whole, "set": [*question.settings, *question.alone]}
     for candidate in prepared.candidates:
         if candidate.lever:
             continue

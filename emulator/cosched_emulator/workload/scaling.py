@@ -9,13 +9,7 @@ from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import NO_EPOCH, Workload
-from cosched_emulator.workload.jobs_in_columns import (
-    Computed,
-    Jobs,
-    Numbers,
-    columns_of,
-    round_up_all_us,
-)
+from cosched_emulator.workload.jobs_in_columns import Computed, Jobs, Numbers, columns_of, round_up_all_us
 from cosched_hwmodel.draws import uniforms
 
 # Run times shaken a little, to see how much of a result hangs on their exact values.

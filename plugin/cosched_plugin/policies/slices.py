@@ -330,9 +330,7 @@ class Sliced:
             open_nodes = self._whole.free_nodes | leave | (self._started(view, kind).held & ~stay)
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
-            present.clock_us(kind, now_us, lengths),
-            api.NodeSet(open_nodes),
-            self._wall_clock(kind, present, now_us),
+            present.clock_us(kind, now_us, lengths), api.NodeSet(open_nodes), self._wall_clock(kind, present, now_us)
         )
         policy = self._policies[kind]
         # Where there is no empty node, jobs join others in their own slice only.

@@ -19,12 +19,7 @@ from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import Action, Note, Welcome, starts_of
 from cosched_plugin.protocol.values import integer_reader
-from cosched_plugin.protocol.vocabulary import (
-    ACTIONS_BY_KIND,
-    ACTIONS_BY_TAG,
-    MESSAGES_BY_KIND,
-    read_tagged,
-)
+from cosched_plugin.protocol.vocabulary import ACTIONS_BY_KIND, ACTIONS_BY_TAG, MESSAGES_BY_KIND, read_tagged
 from cosched_terminal.own_file import SQLITE_FILES, check_own, open_own
 
 VERSION: Final = 1

@@ -229,11 +229,7 @@ def _seat_guests(asked: Asked, *, dry: bool, requeues: bool) -> int:
         )
     pairs = believed(cluster.machine, asked.models)
     if pairs is None:
-        log(
-            "no-belief",
-            "no guests: the site file has no [belief] about jobs that share a node",
-            level=WARNING,
-        )
+        log("no-belief", "no guests: the site file has no [belief] about jobs that share a node", level=WARNING)
     tools = Commands(None)
     actuator = GuestActuator(cluster, tools, clock, log, dry=dry)
     matching = asked.choice.settings.get("matching")

@@ -272,11 +272,7 @@ class Seating(Observer):
         names = sorted(set(guest.nodes) & set(other.nodes), key=natural)
         words = f"guest {guest.label} and job {other.label} on {','.join(names)}"
         belief = "their slowdown is unknown" if slows is None else f"{slows[0]:.2f} and {slows[1]:.2f} times as slow"
-        both: dict[str, Field] = {
-            "job": key_of(guest.label),
-            "beside": other.label,
-            "nodes": ",".join(names),
-        }
+        both: dict[str, Field] = {"job": key_of(guest.label), "beside": other.label, "nodes": ",".join(names)}
         self.log("blind-pair", f"Slurm itself has co-located {words}: {belief}", level=WARNING, **both)
         if self._requeues and guest.requeue and slows is not None and 1 / slows[0] + 1 / slows[1] < 1:
             problem = self._actuator.requeue(guest)

@@ -148,11 +148,7 @@ class _Effort(NamedTuple):
     most_events: int
 
 
-_EFFORTS: Final = {
-    WHOLE: _Effort(4, 0.006, 300_000),
-    PAIR: _Effort(2, 0.01, 20_000),
-    BRIEF: _Effort(2, 0.025, 6_000),
-}
+_EFFORTS: Final = {WHOLE: _Effort(4, 0.006, 300_000), PAIR: _Effort(2, 0.01, 20_000), BRIEF: _Effort(2, 0.025, 6_000)}
 
 
 class PatternWindow:

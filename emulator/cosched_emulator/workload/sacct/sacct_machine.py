@@ -385,11 +385,7 @@ def _of_siblings(size: int, counts: Mapping[int, int], most: int) -> int:
 
 
 def _filled(
-    sizes: _Ints,
-    even: _Ints,
-    groups: Sequence[tuple[_Ints, _Ints]],
-    held: _Held,
-    nodes_of: Sequence[_Ints],
+    sizes: _Ints, even: _Ints, groups: Sequence[tuple[_Ints, _Ints]], held: _Held, nodes_of: Sequence[_Ints]
 ) -> _Ints:
     """Return sizes with which siblings together, and all nodes, have the CPUs that were held on them at one time.
 

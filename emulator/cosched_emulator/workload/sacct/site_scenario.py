@@ -85,12 +85,7 @@ class _Site:
     """A site's facts, and the numbers of its nodes."""
 
     def __init__(
-        self,
-        facts: Facts,
-        jobs: Jobs,
-        name_of: NameOf,
-        user_of: Callable[[str], str],
-        threads_per_core: int,
+        self, facts: Facts, jobs: Jobs, name_of: NameOf, user_of: Callable[[str], str], threads_per_core: int
     ) -> None:
         self.counts: Counter[str] = Counter()
         self.facts = facts._replace(associations=self._below_root(facts.associations))

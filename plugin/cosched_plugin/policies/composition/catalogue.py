@@ -130,9 +130,7 @@ _EXTEND_BY: Final = {
         extend_limit=True,
     ),
 }
-_CONTEXTS: Final = {
-    "contexts": whole(0, 4096, "hardware threads of a node that jobs may hold, in each slot; 0: all"),
-}
+_CONTEXTS: Final = {"contexts": whole(0, 4096, "hardware threads of a node that jobs may hold, in each slot; 0: all")}
 PLACEMENTS: Final[Mapping[str, Entry]] = {
     "first-fit": Entry("placement.compact:FirstFit", "lowest free threads", _EXTEND),
     "packed": Entry("placement.compact:Packed", "nodes with the fewest free threads first", _EXTEND),
