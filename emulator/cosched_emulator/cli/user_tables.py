@@ -129,10 +129,6 @@ _ASKED: Final = {
 NUMBERS: Final = frozenset({*_NUMBERS, "NODE", "THREADS", "USED", "MEMORY_MIB", "SLOWED"})
 
 
-def _job_table(heads: Sequence[str], rows: Iterable[words.Row]) -> str:
-    return text_table(heads, _cells(heads, rows), NUMBERS)
-
-
 def _cells(heads: Sequence[str], rows: Iterable[words.Row]) -> list[list[str]]:
     cells = [_TEXTS.get(head) or _NUMBERS[head] for head in heads]
     return [[cell(row) for cell in cells] for row in rows]
@@ -262,8 +258,9 @@ def long_node_table(rows: Iterable[words.Row]) -> str:
 
 def history_table(rows: Sequence[words.Row]) -> str:
     """Return jobs that have ended."""
-    heads = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS")
-    return _job_table((*heads, *_asked_heads(rows), "REASON"), rows)
+    usual = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS")
+    heads = (*usual, *_asked_heads(rows), "REASON")
+    return text_table(heads, _cells(heads, rows), NUMBERS)
 
 
 def status_text(status: Mapping[str, Any]) -> str:

@@ -122,7 +122,8 @@ class Outbox:
     def inventory(self, now_us: int) -> m.Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
         if self._open is not None:
-            self._manager.skip_to(self._open)
+            # A number is never used twice: the answer to a batch that was given up may still be on its way.
+            self._manager.seq = self._open
             self._open = None
         self.discard()
         self._kick = True

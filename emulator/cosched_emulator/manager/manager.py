@@ -280,11 +280,6 @@ class Manager(TakesActions):
         """Let the hardware update the end of every job affected by the last changes; no effect without ``settles``."""
         self._progress.settle(now_us)
 
-    # A number is never used twice: the answer to a batch that was given up may still be on its way.
-    def skip_to(self, seq: int) -> None:
-        """Continue the batch numbers after ``seq``: earlier batches were answered, or never will be."""
-        self.seq = seq
-
     def forget(self, job_id: int) -> None:
         """Drop the state of a job that has ended; KeyError if it is unknown."""
         if self.jobs[job_id].end_us is not None:

@@ -212,19 +212,14 @@ def _told(receivers: Iterable[Callable[[JobRecord], None]], records: list[JobRec
 
 
 def run_counted(
-    prepared: Prepared,
-    rule: Rule,
-    progress: Progress | None = None,
-    files: RunFiles | None = None,
-    *,
-    keep: bool = True,
+    prepared: Prepared, rule: Rule, progress: Progress | None = None, files: RunFiles | None = None
 ) -> Finished:
     """Return the same as `run` where counting decides, by this rule."""
     records: list[JobRecord] = []
     builder, made, rejected = ColumnBuilder(), CountedJobs(prepared), _FirstRejected()
 
     def columns(ended: list[End]) -> EndedJobs:
-        if files is None and keep:
+        if files is None:
             records.extend(map(made.record, ended))
         return made.columns(ended)
 

@@ -40,9 +40,9 @@ class BuiltMachine(NamedTuple):
     described: ClusterSection  # the section, with the limits and watts that its file gives, for warnings about them
 
 
-def build_machine(cluster: ClusterSection, log_processors: int | None = None) -> tuple[NodeClass, ...]:
+def build_machine(cluster: ClusterSection) -> tuple[NodeClass, ...]:
     """Return the node classes of `build_nodes`."""
-    return build_nodes(cluster, log_processors).nodes
+    return build_nodes(cluster).nodes
 
 
 def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> BuiltMachine:

@@ -137,22 +137,22 @@ class GainTable(NamedTuple):
     rows: list[list[str]]
 
 
-def gain_table(result: StudyResult, level: float = LEVEL) -> GainTable | None:
+def gain_table(result: StudyResult) -> GainTable | None:
     """Return the mean response of each series beside the baseline's, and how many jobs respond later; None where there is neither."""
     pairs = [(series, base) for series in result.series if (base := result.base(series)) is not None]
-    times = [[each.interval("response_s_mean", level) for each in pair] for pair in pairs]
+    times = [[each.interval("response_s_mean", LEVEL) for each in pair] for pair in pairs]
     size, unit = time_unit(max((found.mean for pair in times for found in pair if found is not None), default=0.0))
     rows = [["setting", "policy", "response %", unit, f"instead of {unit}", "later %"]]
     for (series, base), both in zip(pairs, times, strict=True):
         if None not in both:
             means = number_texts([None if found is None else found.mean / size for found in both])
-            later = series.interval("harm_h1", level)
+            later = series.interval("harm_h1", LEVEL)
             share = NOTHING if later is None else cells_of(HARM[0], [later])[1][0]
             rows.append(
                 [
                     series.text,
                     series.policy,
-                    change_text(series.change("response_s_mean", base, level), 0) or NOTHING,
+                    change_text(series.change("response_s_mean", base, LEVEL), 0) or NOTHING,
                     *means,
                     share,
                 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.whatif.causes import Cause, causes_of, seen_of
 from cosched_emulator.whatif.distance import PROCESSORS, ClassWait, Compared, Distance, compared_of, distance_of
-from cosched_emulator.whatif.question import Prepared, Question, prepare_question, whole_study, with_whole
+from cosched_emulator.whatif.question import Prepared, whole_study, with_whole
 from cosched_emulator.whatif.waits import recorded_of
 from cosched_emulator.whatif.warm import WholeRun
 from cosched_hwmodel.units import SECOND_US
@@ -56,11 +55,6 @@ def run_whole(prepared: Prepared, progress: Callable[[int], None] | None = None)
         for some, times_us in zip(known, (jobs.start_us, jobs.end_us), strict=True)
     )
     return with_whole(prepared, WholeRun(waits_s, responses_s))
-
-
-def validate(question: Question, folder: Path, progress: Callable[[int], None] | None = None) -> Validation:
-    """Compare a log with its run; ``folder`` has room for files. Raises what a scenario raises."""
-    return validation_of(run_whole(prepare_question(question, folder), progress))
 
 
 def validation_of(prepared: Prepared) -> Validation:
@@ -106,12 +100,10 @@ def _figures(found: Distance) -> Iterator[list[str]]:
     yield ["wait, min", "recorded", "baseline", "ratio"]
     for name in ("mean", "median", "p95"):
         yield _row(name, getattr(found.recorded, name), getattr(found.simulated, name))
-    for kind in (
-        kind for kind, classes in found.classes.items() if kind not in ("user", PROCESSORS) and len(classes) > 1
-    ):
+    several = [kind for kind, classes in found.classes.items() if kind not in ("user", PROCESSORS) and len(classes) > 1]
+    for kind in several[:1]:
         shown = found.classes[kind][:_CLASSES]
         yield from (_row(name_of(kind, one)[:_NAME], one.recorded, one.simulated) for one in shown)
-        break
     yield ["processors busy while jobs wait", _share(found.busy_recorded), _share(found.busy_simulated), ""]
     yield ["wait with enough of them idle", _share(found.free_share), "", ""]
     yield ["wait in which EASY starts the job", _share(found.held_share), "", ""]

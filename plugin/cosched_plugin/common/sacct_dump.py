@@ -58,7 +58,7 @@ _MOST_ORDERS: Final = 500
 
 
 _NUMBER_OF: Final = {key: number for number, key in enumerate(sacct_rows.FIELDS)}
-_FIRST_TIME, _ELAPSED, _CLUSTER = _NUMBER_OF[sacct_rows.TIMES[0]], _NUMBER_OF["elapsed_s"], _NUMBER_OF["cluster"]
+_FIRST_TIME, _ELAPSED = _NUMBER_OF[sacct_rows.TIMES[0]], _NUMBER_OF["elapsed_s"]
 
 
 def _read_cell(read: Callable[[str], Any], cell: str) -> Any:

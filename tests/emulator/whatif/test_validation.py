@@ -12,8 +12,8 @@ from tests.commands import Commands, assert_one_line
 
 from cosched_emulator import simulate
 from cosched_emulator.whatif.causes import HOLDS, LIMITS, OUTAGES, POOLS, PRIORITIES
-from cosched_emulator.whatif.question import Question
-from cosched_emulator.whatif.validation import Validation, text, validate
+from cosched_emulator.whatif.question import Question, prepare_question
+from cosched_emulator.whatif.validation import Validation, run_whole, text, validation_of
 
 PROCESSORS: Final = 32
 DAY_S: Final = 86_400
@@ -77,7 +77,8 @@ def made_under(folder: Path, kind: str, seed: int) -> Path:
 
 def validated(folder: Path, kind: str, seed: int) -> Validation:
     log = made_under(folder, kind, seed)
-    return validate(Question({"workload": {"swf": str(log)}}), folder / "files")
+    question = Question({"workload": {"swf": str(log)}})
+    return validation_of(run_whole(prepare_question(question, folder / "files")))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

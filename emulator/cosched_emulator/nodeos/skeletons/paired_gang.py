@@ -13,6 +13,7 @@ LOOPS_PER_MS: Final = 33_333  # null statements: 25,000 take 45 % of 1/600 s (se
 JITTER_PPM: Final = 100_000  # of a fine-grain burst; the paper gives none
 STATIC_JITTER_PPM: Final = 15_000  # of the long bursts: compute jobs log 97 to 98 % alone
 FINE_BARRIER_US: Final = 920  # of an iteration of 1/600 s the 55 % that are not computing
+_ITERATION_US: Final = 20_000  # of QCRD
 _GREATEST_SHARE_PPM: Final = 995_000  # at 100 % an iteration would have no end
 
 
@@ -89,20 +90,19 @@ QCRD: Final = {
 def qcrd_program(
     seconds: float,
     shape: QcrdShape = QCRD["published"],
-    iteration_us: int = 20_000,
     jitter_ppm: int = JITTER_PPM,
     barrier_us: int = FINE_BARRIER_US,
 ) -> Program:
     """Return a job with the phases of QCRD, alone about ``seconds`` long (section 4.2.3).
 
-    A phase repeats a burst, a wait for the node's own device and a barrier of ``barrier_us``. ``iteration_us`` is the
-    three together; where barriers take longer than the rest of it leaves, iterations are longer, and fewer.
+    A phase repeats a burst, a wait for the node's own device and a barrier of ``barrier_us``: `_ITERATION_US` in all;
+    where barriers take longer than the rest of it leaves, iterations are longer, and fewer.
     """
     phases: list[Loop] = []
 
     def add(length_ppm: int, share_ppm: int) -> None:
-        burst_us = round(iteration_us * share_ppm / WHOLE_PPM)
-        wait_us = max(0, iteration_us - burst_us - barrier_us)
+        burst_us = round(_ITERATION_US * share_ppm / WHOLE_PPM)
+        wait_us = max(0, _ITERATION_US - burst_us - barrier_us)
         count = max(1, round(seconds * length_ppm / (burst_us + wait_us + barrier_us)))
         phases.append(Loop(count, (Compute(burst_us, jitter_ppm), Wait(wait_us), Barrier())))
 

@@ -95,23 +95,19 @@ def format_row(
     status: int = -1,
     user: str = "",
     name: str = "",
-    memory_mb: int = 0,
-    group: int = -1,
     queue: int = -1,
-    partition: int = -1,
 ) -> str:
     """Return the 18 fields of one job, without a line end.
 
     Times are in microseconds and written as seconds, whole where they are. ``processes`` is the requested number, ``allocated``
-    the held one (None: the same). ``memory_mb`` is the request of each process; 0: none. None becomes -1, like a user or a name
-    that is not a number: the format has only numbers.
+    the held one (None: the same). None becomes -1, like a user or a name that is not a number: the format has only numbers.
     """
     submit, wait, run, estimate = [
         UNKNOWN if us is None else seconds_text(us) for us in (submit_us, wait_us, run_us, estimate_us)
     ]
-    held, memory = processes if allocated is None else allocated, _memory_kb(memory_mb)
-    of_job = (number, submit, wait, run, held, processes, estimate, memory, status)
-    return _ROW % (*of_job, _number(user), group, _number(name), queue, partition)
+    held = processes if allocated is None else allocated
+    of_job = (number, submit, wait, run, held, processes, estimate, UNKNOWN, status)
+    return _ROW % (*of_job, _number(user), UNKNOWN, _number(name), queue, UNKNOWN)
 
 
 # Submission, wait, run time, held and requested processors, estimate, memory, status, user, group, name, queue and partition.

@@ -152,13 +152,13 @@ def _node(
 # ---------------------------------------------------------------- surroundings
 
 
-def _surroundings(host: Host, proc: Path = Path("/proc")) -> list[str]:
+def _surroundings(host: Host) -> list[str]:
     """Return notes on what makes measurements here less certain: a hypervisor, other programs, a limit of time."""
     notes = []
     try:
-        if " hypervisor" in (proc / "cpuinfo").read_text(errors="replace"):
+        if " hypervisor" in Path("/proc/cpuinfo").read_text(errors="replace"):
             notes.append("topology: a virtual machine; cores and caches are those that the hypervisor shows")
-        load = float((proc / "loadavg").read_text().split()[0])
+        load = float(Path("/proc/loadavg").read_text().split()[0])
     except (OSError, ValueError, IndexError):
         load = 0.0
     if load > LOADED * len(host.cpus):
