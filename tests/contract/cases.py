@@ -248,9 +248,4 @@ def cases() -> list[tuple[str, str]]:
     others = {"lomarc": "pairs", "statistical": "groups"}
     long = [(preset, others[scenario]) for preset, scenario in CASES if scenario in others and preset != "glts"]
     plain = dict.fromkeys(preset for preset, scenario in CASES if scenario == "lublin")
-    return [
-        *CASES,
-        *[(preset, kind) for preset in plain for kind in ("plain", "mixed")],
-        *long,
-        ("glts", "groups"),
-    ]
+    return [*CASES, *[(preset, kind) for preset in plain for kind in ("plain", "mixed")], *long, ("glts", "groups")]

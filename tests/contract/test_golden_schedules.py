@@ -47,8 +47,7 @@ LONG = {
 
 
 @pytest.mark.parametrize(
-    ("preset", "scenario"),
-    [pytest.param(*case, marks=[pytest.mark.slow] if case in LONG else []) for case in cases()],
+    ("preset", "scenario"), [pytest.param(*case, marks=[pytest.mark.slow] if case in LONG else []) for case in cases()]
 )
 def test_the_schedule_and_its_messages_have_the_golden_digests(preset: str, scenario: str) -> None:
     traced = (preset, scenario) in TRACED

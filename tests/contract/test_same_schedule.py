@@ -179,11 +179,7 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
 @pytest.mark.parametrize("preset", ["conservative", pytest.param("ssp", marks=pytest.mark.slow), "glts"])
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_plugin_that_is_killed_and_restarted_changes_nothing(
-    kills: int,
-    preset: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    launch: Callable[..., Forked],
+    kills: int, preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, launch: Callable[..., Forked]
 ) -> None:
     (tmp_path / "slow_policy.py").write_text(SLOW)
     monkeypatch.setenv("SLOW_PRESET", preset)

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched_hwmodel.models.importing import (
-    NamedImportError,
-    _source_digest,
-    import_named,
-    modules_in,
-    source_digests,
-)
+from cosched_hwmodel.models.importing import NamedImportError, _source_digest, import_named, modules_in, source_digests
 
 FILES = {
     "own_fine": "class Greedy:\n    class Inner: pass\nfrom pathlib import Path\nPatient = Greedy\n",

@@ -311,11 +311,7 @@ def test_a_plain_scheduler_that_is_replaced_ends_and_names_its_successor(command
 
 @pytest.mark.parametrize(
     ("frames", "code"),
-    [
-        ([b"rubbish"], "frame"),
-        ([MAGIC, os.urandom(4096)], None),
-        (encode(m.Actions(1, 1, ())), "state"),
-    ],
+    [([b"rubbish"], "frame"), ([MAGIC, os.urandom(4096)], None), (encode(m.Actions(1, 1, ())), "state")],
     ids=["one frame", "random", "not a manager's"],
 )
 @pytest.mark.parametrize("served", [False, True])

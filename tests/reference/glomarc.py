@@ -236,11 +236,7 @@ def windows(primary: Member, block: Sequence[Member], larger: Number = MATCHED_L
 
 
 def best_window(
-    primary: Member,
-    block: Sequence[Member],
-    cos: Cos,
-    larger: Number = MATCHED_LARGER,
-    wanted: int | None = None,
+    primary: Member, block: Sequence[Member], cos: Cos, larger: Number = MATCHED_LARGER, wanted: int | None = None
 ) -> tuple[Member, ...] | None:
     """Return the window's set with the greatest gain, the first of equal ones; None if there is none: step 3.
 

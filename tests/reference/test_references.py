@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.reference.space_sharing import (
-    Job,
-    check_conservative,
-    check_easy_reservation,
-    check_no_overcommit,
-    fcfs,
-)
+from tests.reference.space_sharing import Job, check_conservative, check_easy_reservation, check_no_overcommit, fcfs
 
 
 def exact(number: int, submit: int, processors: int, run: int) -> Job:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from tests.reference.lomarc import (
-    FinishedJob,
-    Number,
-    Run,
-    Stay,
-    check_schedule,
-)
+from tests.reference.lomarc import FinishedJob, Number, Run, Stay, check_schedule
 
 F = Fraction
 

@@ -183,10 +183,7 @@ def test_silence_has_deadlines(commands: Commands, files: Path) -> None:
         (("-w", "w.json", "--nodes", "4", "-E"), "--energy needs the watts of hosts"),
         (("-w", "w.json", "--nodes", "4", "--events", "e.txt"), "e.txt:2: field 'resources': expected hosts 0 to 3"),
         (("-w", "w.json", "--nodes", "4", "--events", "nan.txt"), "nan.txt:1: expected a JSON text"),
-        (
-            ("-w", "w.json", "-p", "p.xml", "-m", "master", "--nodes", "3"),
-            "cluster.nodes: remove it: the platform",
-        ),
+        (("-w", "w.json", "-p", "p.xml", "-m", "master", "--nodes", "3"), "cluster.nodes: remove it: the platform"),
         (("-w", "w.json", "--mmax", "3"), "--master-host and --mmax choose among the hosts of a --platform"),
         (("--lublin", "5", "--time-sharing", "exact"), "time_sharing: remove it"),
         (("--connect", "tcp://10.0.0.1:28000", "-w", "w.json", "--nodes", "4"), "not a loopback address"),

@@ -49,8 +49,7 @@ def simulated(table: dict[str, Any], policy: str, every: int) -> tuple[Any, list
 
 
 @pytest.mark.parametrize(
-    ("policy", "table"),
-    [("easy", SPACE), ("sjbf", SPACE), ("conservative", SPACE), ("ssp", SLICED)],
+    ("policy", "table"), [("easy", SPACE), ("sjbf", SPACE), ("conservative", SPACE), ("ssp", SLICED)]
 )
 def test_with_the_true_run_times_and_arrivals_the_true_starts_are_found(policy: str, table: dict[str, Any]) -> None:
     """Else the copy of the manager is not the manager, and an estimate would be wrong however much were known."""

@@ -94,10 +94,7 @@ def test_only_nodes_that_a_job_may_have_count() -> None:
     of_partition = [job(8, 4, eligible=((1, 2),)), job(9, 3, eligible=((1, 2),), exclusive=True)]
     threads, nodes = [Reasons(state(of_partition, 2), ()).of(each, None) for each in of_partition]
     assert threads == (NODES, "needs 4 threads, and 2 of 4 that it may have are free")
-    assert nodes == (
-        NODES,
-        "needs 2 nodes of its own, as it asked for them, and 1 of the 2 that it may have is empty",
-    )
+    assert nodes == (NODES, "needs 2 nodes of its own, as it asked for them, and 1 of the 2 that it may have is empty")
 
 
 def test_memory_of_running_jobs_is_not_free() -> None:

@@ -79,10 +79,7 @@ def test_a_node_that_fails_takes_an_awaited_job_and_not_one_that_has_ended(conte
     script = [Scripted(115, "fail-node", 0)]
     jobs = [job(1), job(2, run_us=200), job(3, 100, 50)]
     player, _, records = play(answer, jobs, on=manager(contention=contention, lags=lags(0, 10, 30)), script=script)
-    assert told(player)[-1] == (
-        115,
-        (m.NodeFailed(0), m.JobEnded(1, m.COMPLETED), m.JobEnded(2, m.NODE_FAIL)),
-    )
+    assert told(player)[-1] == (115, (m.NodeFailed(0), m.JobEnded(1, m.COMPLETED), m.JobEnded(2, m.NODE_FAIL)))
     assert (records[1].end_us, records[2].end_us) == (110, 115)
 
 

@@ -7,17 +7,7 @@ from tests.emulator.nodeos.drivers import QUANTUM_US, best_fit, consume, static_
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.programs import (
-    Barrier,
-    ByRank,
-    Collective,
-    Compute,
-    Loop,
-    Operation,
-    Program,
-    Send,
-    Wait,
-)
+from cosched_emulator.nodeos.programs import Barrier, ByRank, Collective, Compute, Loop, Operation, Program, Send, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import fine_program, io_program
 

@@ -8,14 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from tests.emulator.results.samples import (
-    SECOND,
-    TWO_NODES,
-    UNEQUAL_NODES,
-    record,
-    records_on_unequal_nodes,
-    stay,
-)
+from tests.emulator.results.samples import SECOND, TWO_NODES, UNEQUAL_NODES, record, records_on_unequal_nodes, stay
 from tests.properties import drawn
 from tests.runs import run_on
 

@@ -22,12 +22,7 @@ from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_emulator.manager.record import JobRecord, Stay
-from cosched_emulator.results.figures.metrics import (
-    QUANTITIES,
-    STATES,
-    Selection,
-    summarise,
-)
+from cosched_emulator.results.figures.metrics import QUANTITIES, STATES, Selection, summarise
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT, NodeClass
 
 NOTHING = {"count": 0, "mean": None, "median": None, "p95": None, "standard_deviation": None, "max": None}

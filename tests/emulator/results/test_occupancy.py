@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.emulator.results.samples import (
-    SECOND,
-    records_on_unequal_nodes,
-    six_jobs,
-)
+from tests.emulator.results.samples import SECOND, records_on_unequal_nodes, six_jobs
 from tests.properties import drawn
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures import occupancy as occupancy_module
-from cosched_emulator.results.figures.occupancy import (
-    MachineUse,
-    Steps,
-    nodes_held,
-    occupancy,
-)
+from cosched_emulator.results.figures.occupancy import MachineUse, Steps, nodes_held, occupancy
 from cosched_emulator.results.record_columns import stay_columns
 
 

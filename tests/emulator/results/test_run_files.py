@@ -10,13 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from tests.emulator.results.samples import (
-    UNEQUAL_NODES,
-    lines_of,
-    record,
-    records_on_unequal_nodes,
-    stay,
-)
+from tests.emulator.results.samples import UNEQUAL_NODES, lines_of, record, records_on_unequal_nodes, stay
 from tests.properties import drawn
 from tests.runs import run_on
 

@@ -8,12 +8,7 @@ from typing import Any
 import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
-from cosched_emulator.results.figures.comparison import (
-    FIGURES,
-    NOTHING,
-    compare,
-    text_table,
-)
+from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, compare, text_table
 from cosched_emulator.results.figures.metrics import summarise
 
 

@@ -274,12 +274,7 @@ def test_jobs_fail_with_their_node(contention: bool) -> None:
         starts: list[m.Action] = [start(1), start(2, 1), start(3)]
         return starts[:2] if now_us == 0 else starts[2:] if now_us == 60 else []
 
-    player, _, records = play(
-        answer,
-        jobs,
-        on=manager(contention=contention),
-        script=script,
-    )
+    player, _, records = play(answer, jobs, on=manager(contention=contention), script=script)
     assert [(now_us, events) for _, now_us, events in player.batches[1:3]] == [
         (30, (m.NodeFailed(0), m.JobEnded(1, m.NODE_FAIL))),
         (60, (m.NodeReturned(0), m.JobSubmitted(jobs[2].spec))),

@@ -27,12 +27,7 @@ from cosched_emulator.scenario.schema import (
     Scenario,
     ScriptEntry,
 )
-from cosched_emulator.scenario.sections import (
-    BeliefSection,
-    ClusterSection,
-    TruthSection,
-    WorkloadSection,
-)
+from cosched_emulator.scenario.sections import BeliefSection, ClusterSection, TruthSection, WorkloadSection
 from cosched_emulator.scenario.time_sharing import TimeSharingSection
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
@@ -307,10 +302,7 @@ def test_overrides_change_single_keys(tmp_path: Path) -> None:
     scenario = scenario_of(WHOLE, tmp_path, changes)
     plain = scenario_of(WHOLE, tmp_path)
     assert scenario == dataclasses.replace(
-        plain,
-        seed=9,
-        workload=dataclasses.replace(plain.workload, lublin=4, mix="low"),
-        results=ResultsSection(1, 0),
+        plain, seed=9, workload=dataclasses.replace(plain.workload, lublin=4, mix="low"), results=ResultsSection(1, 0)
     )
     with pytest.raises(ConfigurationError, match="workload: expected a table, got 3"):
         scenario_of("workload = 3", tmp_path, changes)

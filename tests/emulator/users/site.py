@@ -18,13 +18,7 @@ import zmq
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users import door as user_door
 from cosched_emulator.users.door import Asked, UserDoor
-from cosched_emulator.users.requests import (
-    Done,
-    Refused,
-    ShowStatus,
-    decode_answer,
-    encode_request,
-)
+from cosched_emulator.users.requests import Done, Refused, ShowStatus, decode_answer, encode_request
 from cosched_plugin.common.curve import Keyring, secure_client
 
 NOBODY = 65_534

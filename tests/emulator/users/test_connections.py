@@ -27,9 +27,7 @@ from tests.emulator.users.site import (
 from tests.processes import ended, start_python, wait_until
 
 from cosched_emulator.users import user_limits
-from cosched_emulator.users.requests import (
-    Done,
-)
+from cosched_emulator.users.requests import Done
 from cosched_emulator.users.user_limits import Connections
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.sockets import router_socket

@@ -26,14 +26,7 @@ from cosched_emulator.whatif.answer_page import page
 from cosched_emulator.whatif.answer_text import tables, text
 from cosched_emulator.whatif.candidates import CANDIDATES, CHANGES, FORMULA, LOGGED, Scale
 from cosched_emulator.whatif.measures import WAITS, of_jobs, of_neighbours, of_users
-from cosched_emulator.whatif.question import (
-    PRESENT,
-    Prepared,
-    Question,
-    prepare_question,
-    study_of,
-    with_whole,
-)
+from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, study_of, with_whole
 from cosched_emulator.whatif.site_sections import site_of
 from cosched_emulator.whatif.warm import WholeRun
 from cosched_emulator.workload.beliefs import with_estimates

@@ -15,10 +15,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.workload.characteristics import CHARACTERISTICS
-from cosched_emulator.workload.jobs_in_columns import (
-    intern_values,
-    round_up_all_us,
-)
+from cosched_emulator.workload.jobs_in_columns import intern_values, round_up_all_us
 from cosched_hwmodel.draws import choice, uniform
 from cosched_hwmodel.statistical import draw_self_slowdown, draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM, round_up_us

@@ -6,13 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cosched_emulator.errors import (
-    ConfigurationError,
-    EmulatorError,
-    InputError,
-    InvariantError,
-    LinkError,
-)
+from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError, InvariantError, LinkError
 from cosched_emulator.workload.beliefs import DAY_US, with_estimates
 from cosched_emulator.workload.characteristics import DEMAND_MIXES, parse_mix, with_demand
 from cosched_emulator.workload.lublin import generate

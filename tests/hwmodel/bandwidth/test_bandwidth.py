@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 from tests.properties import drawn
 from tests.reference.penalised import penalised_us
 
-from cosched_hwmodel.bandwidth.bandwidth_model import (
-    BandwidthModel,
-    Resident,
-    penalty_factor,
-)
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident, penalty_factor
 from cosched_hwmodel.contention import ContentionModel, Load, Neighbour
 from cosched_hwmodel.contention import penalised_us as penalised_by_model
 from cosched_hwmodel.errors import UnknownNameError

@@ -19,16 +19,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from scripts.progress import Progress
 
-from cosched_terminal.console import (
-    ERROR,
-    WARNING,
-    Log,
-    ProgressLine,
-    printable,
-    progress_bar,
-    say,
-    to_standard_error,
-)
+from cosched_terminal.console import ERROR, WARNING, Log, ProgressLine, printable, progress_bar, say, to_standard_error
 from cosched_terminal.tables import align
 
 

@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosched_hwmodel.composite.job_profile import (
-    FIELDS,
-    MOST,
-    Profile,
-    ProfileError,
-    checked,
-    from_mapping,
-    to_mapping,
-)
+from cosched_hwmodel.composite.job_profile import FIELDS, MOST, Profile, ProfileError, checked, from_mapping, to_mapping
 from cosched_hwmodel.units import WHOLE_PPM
 
 BUSY = Profile(integer_ppm=535_000, working_set_kb=400, accesses_ms=1000, exposed_ppm=0, memory_mb=12)

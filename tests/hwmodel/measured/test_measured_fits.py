@@ -159,14 +159,7 @@ def test_the_order_of_applications_has_no_effect() -> None:
         assert np.allclose(one.deviation, other.deviation[::-1, ::-1], atol=1e-6)
 
 
-@drawn(
-    st.integers(1, 7),
-    st.integers(0, 1_000),
-    st.floats(0.05, 1),
-    st.sampled_from(METHODS),
-    few=25,
-    many=400,
-)
+@drawn(st.integers(1, 7), st.integers(0, 1_000), st.floats(0.05, 1), st.sampled_from(METHODS), few=25, many=400)
 def test_predictions_of_random_tables(count: int, seed: int, share: float, method: Method) -> None:
     """Every pair has a ratio that can be, inside its interval where it is predicted; measured ratios stay."""
     draws = np.random.default_rng(seed)

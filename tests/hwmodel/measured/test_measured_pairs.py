@@ -56,11 +56,7 @@ def test_the_two_forms_say_the_same(tmp_path: Path) -> None:
     long = "# a comment\nrow,column,ratio,procs,compact_s,spread\na,a,1.25,4,30.5,\na,b,.5,,,.4\n\nb,a,2,8,,\n"
     matrix = "who,procs,compact_s,spread,a,b\n# a comment\na,4,30.5,0.4,1.25,0.5\nb,8,,,2,\n"
     expected = CoRunTable(
-        ("a", "b"),
-        {("a", "a"): 1.25, ("a", "b"): 0.5, ("b", "a"): 2.0},
-        {"a": 0.4},
-        {"a": 4, "b": 8},
-        {"a": 30.5},
+        ("a", "b"), {("a", "a"): 1.25, ("a", "b"): 0.5, ("b", "a"): 2.0}, {"a": 0.4}, {"a": 4, "b": 8}, {"a": 30.5}
     )
     assert read_table(written(tmp_path, long)) == expected
     assert read_table(written(tmp_path, matrix)) == expected

@@ -272,11 +272,7 @@ def send_if_connected(socket: zmq.Socket[bytes], body: bytes) -> None:
     ],
 )
 def test_peers_are_admitted_by_key(
-    domain: str,
-    welcome: tuple[str, ...],
-    refused: tuple[str, ...],
-    folder: Path,
-    sockets: Sockets,
+    domain: str, welcome: tuple[str, ...], refused: tuple[str, ...], folder: Path, sockets: Sockets
 ) -> None:
     keyring = curve.Keyring(folder)
     server = sockets(zmq.ROUTER)

@@ -94,11 +94,7 @@ def test_wrong_parameters_of_a_model_are_the_managers_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("lomark", 'did you mean "lomarc"'),
-        ("no.module:X", "no module 'no' on Python's path"),
-    ],
+    ("name", "text"), [("lomark", 'did you mean "lomarc"'), ("no.module:X", "no module 'no' on Python's path")]
 )
 def test_missing_models_on_the_command_line_are_an_error(name: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"--contention: .*{text}"):

@@ -6,13 +6,7 @@ import pytest
 from tests.plugin.core.parts import NOW_US, core_with
 
 from cosched_plugin.common.errors import PolicyError
-from cosched_plugin.protocol.limits import (
-    MAX_ARRAY_ITEMS,
-    MAX_DEPTH,
-    MAX_NAME_BYTES,
-    MAX_NOTE_BYTES,
-    MAX_STRING_BYTES,
-)
+from cosched_plugin.protocol.limits import MAX_ARRAY_ITEMS, MAX_DEPTH, MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_STRING_BYTES
 from cosched_plugin.protocol.messages import NoteValue, SetNote
 
 

@@ -43,13 +43,7 @@ def random_jobs(random: Random, processors: int, estimates: str, jobs: int = 40)
 def starts_under(policy: Mapping[str, Any] | Policy, jobs: Sequence[Job], processors: int, threads: int = 1) -> Starts:
     """Run ``jobs`` on nodes with ``threads`` threads each under a composition or a policy, and return every start."""
     workload = [
-        WorkloadJob(
-            JobSpec(job.id, job.submit, job.processors, job.estimate),
-            job.run,
-            None,
-            job.id,
-        )
-        for job in jobs
+        WorkloadJob(JobSpec(job.id, job.submit, job.processors, job.estimate), job.run, None, job.id) for job in jobs
     ]
     assert processors % threads == 0
     manager = Manager([NodeClass(processors // threads, 1, threads, 1, 0, 0, 0, 0)], NO_CONTENTION, None)

@@ -10,16 +10,7 @@ from typing import Any
 
 import pytest
 from tests.plugin.policies.cases import NOW_US
-from tests.plugin.policies.glomarc.glts_cases import (
-    PPM,
-    SECOND_US,
-    draw_jobs,
-    nodes_of,
-    play,
-    spec_of,
-    told,
-    view_of,
-)
+from tests.plugin.policies.glomarc.glts_cases import PPM, SECOND_US, draw_jobs, nodes_of, play, spec_of, told, view_of
 from tests.reference.glomarc import Waiting, nodes_for, ppn, run_factor
 from tests.reference.glomarc import forecast as exact_forecast
 from tests.reference.slices import Calendar, wall_of

@@ -11,9 +11,7 @@ from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
-from cosched_plugin.protocol.limits import (
-    MAGIC,
-)
+from cosched_plugin.protocol.limits import MAGIC
 
 JOB = m.JobSpec(3, 1_000_000, 4, 60_000_000, 60_000_000, "ada", "wave", 2, 4, 2, 512, True, demand=(500, 0, 10))
 USAGE: m.UsageTuple = ("cpu", 700_000, 100_000, 200_000, 250_000)

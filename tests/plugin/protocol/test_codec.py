@@ -30,15 +30,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.fields import Items
-from cosched_plugin.protocol.limits import (
-    INT64_MAX,
-    INT64_MIN,
-    MAGIC,
-    MAX_DEPTH,
-    MAX_FRAME_BYTES,
-    MAX_NODES,
-    MAX_SLOTS,
-)
+from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAGIC, MAX_DEPTH, MAX_FRAME_BYTES, MAX_NODES, MAX_SLOTS
 from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND
 
 # ---------------------------------------------------------------- round trips
@@ -91,10 +83,7 @@ scalars = (
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
 starts = st.builds(m.StartJob, times, runs, spans, limits, st.just(0) | slots)
 turns = st.builds(
-    m.Turn,
-    st.lists(slots, min_size=1, max_size=3).map(tuple),
-    spans,
-    st.lists(times, max_size=3).map(tuple),
+    m.Turn, st.lists(slots, min_size=1, max_size=3).map(tuple), spans, st.lists(times, max_size=3).map(tuple)
 )
 rotations = st.lists(turns, max_size=3).map(tuple)
 actions: st.SearchStrategy[m.Action] = st.one_of(

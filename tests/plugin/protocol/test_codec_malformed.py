@@ -58,8 +58,7 @@ def test_endless_nesting_and_false_lengths_are_refused(opening: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "frames",
-    [[], [MAGIC], [b"cosched/2", b"\x80"], [b"", b"\x80"], [MAGIC, b"\x80", b""], [b"\x80", MAGIC]],
+    "frames", [[], [MAGIC], [b"cosched/2", b"\x80"], [b"", b"\x80"], [MAGIC, b"\x80", b""], [b"\x80", MAGIC]]
 )
 def test_wrong_frames_are_refused(frames: list[bytes]) -> None:
     with pytest.raises(RemoteProtocolError) as caught:

@@ -7,14 +7,7 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 from tests.emulator.manager.time_sharing.gangs import Gang, PairedGang
-from tests.emulator.manager.time_sharing.site import (
-    QUANTUM_US,
-    clusters,
-    rotating_of,
-    share,
-    time_shared,
-    under,
-)
+from tests.emulator.manager.time_sharing.site import QUANTUM_US, clusters, rotating_of, share, time_shared, under
 from tests.emulator.parts import Answer, job, play
 from tests.runs import runs_on
 

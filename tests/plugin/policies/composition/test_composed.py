@@ -101,10 +101,7 @@ def scojo(**search: Any) -> dict[str, Any]:
         ),
         ({"preset": "lomarc-n", "matching": "u2"}, lomarc("u2", **MATCH)),
         ({"preset": "easy", "backfill": "none", "order": {}}, parts("fcfs", "none", FIRST_FIT)),
-        (
-            {"preset": "glts-fbo", "matching": {"block": 4}},
-            scojo(blocks="first", block=4),
-        ),
+        ({"preset": "glts-fbo", "matching": {"block": 4}}, scojo(blocks="first", block=4)),
         ({"preset": "cst", "matching": "group"}, scojo(most=1, space=False)),
         ({"preset": "glts", "slices": "none"}, scojo() | {"slices": {"name": "none"}}),
         (
@@ -219,10 +216,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "policy.backfill.thresholds: expected a list of numbers >= 1, got 1.5",
     ),
     ({"preset": "rua", "backfill": {"thresholds": [1.5, 0]}}, "policy.backfill.thresholds: expected a list"),
-    (
-        {"preset": "rua", "placement": "first-fit"},
-        "policy: backfill rua needs least penalty (",
-    ),
+    ({"preset": "rua", "placement": "first-fit"}, "policy: backfill rua needs least penalty ("),
     ({"preset": "rua", "placement": "lessconsume-threshold"}, "no part here provides; placement lessconsume would"),
     (
         {"preset": "conservative", "placement": "lessconsume"},

@@ -168,11 +168,7 @@ def test_what_an_alternate_may_need(share: float | None, band: bool, most: bool,
     row, partner = Row(0, [cell(1, "01", 30)]), Row(1, [cell(2, "01", 30)])
     one = [cell(3, "23", share)]
     found = {rule: alternates(row, partner, one, rule, PAIRED, BAND, second=False) for rule in ("band", "max", "node")}
-    assert found == {
-        "band": (3,) if band else (),
-        "max": (3,) if most else (),
-        "node": (3,) if node else (),
-    }
+    assert found == {"band": (3,) if band else (), "max": (3,) if most else (), "node": (3,) if node else ()}
 
 
 def test_on_each_node_the_two_processes_fit() -> None:

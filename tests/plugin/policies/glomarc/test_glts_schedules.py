@@ -89,13 +89,7 @@ def test_whole_schedules_are_valid_and_survive_restarts(policy: str, seeds: int)
         random = Random(f"whole {seed}")
         nodes = random.choice((4, 6, 9))
         jobs = draw_jobs(random, 40, nodes, gap_s=random.choice((300, 900)), over=seed % 2 == 1, limits=seed > 0)
-        played = play(
-            policy,
-            jobs,
-            nodes_of(nodes, swap_mb=PLENTY_MB),
-            restart=True,
-            look=check_company,
-        )
+        played = play(policy, jobs, nodes_of(nodes, swap_mb=PLENTY_MB), restart=True, look=check_company)
         played.judge(calendar=played.calendar())
         groups += len(played.groups())
         preempted += sum(len(record.disk) for record in played.records.values())
@@ -210,14 +204,7 @@ def test_users_cancel_hold_and_release_jobs(policy: str, seeds: int) -> None:
         for number in random.sample(range(1, 36), 8):
             at_us = jobs[number - 1].spec.submit_us + random.randrange(3) * 500 * SECOND_US
             script += [Scripted(at_us, "hold", number), Scripted(at_us + 5000 * SECOND_US, "release", number)]
-        played = play(
-            policy,
-            jobs,
-            nodes_of(6, swap_mb=PLENTY_MB),
-            script=script,
-            restart=True,
-            look=check_company,
-        )
+        played = play(policy, jobs, nodes_of(6, swap_mb=PLENTY_MB), script=script, restart=True, look=check_company)
         ended = {number: record.state for number, record in played.records.items() if record.state != m.COMPLETED}
         assert set(ended.values()) <= {m.CANCELLED}
         played.judge(ended_early=ended)

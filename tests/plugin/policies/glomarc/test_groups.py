@@ -11,16 +11,7 @@ from typing import Any
 
 import pytest
 from tests.plugin.policies.cases import NOW_US
-from tests.plugin.policies.glomarc.glts_cases import (
-    MODEL,
-    PPM,
-    SECOND_US,
-    job_of,
-    nodes_of,
-    play,
-    spec_of,
-    told,
-)
+from tests.plugin.policies.glomarc.glts_cases import MODEL, PPM, SECOND_US, job_of, nodes_of, play, spec_of, told
 from tests.plugin.policies.harness import NO_CONTENTION
 from tests.reference import glomarc
 from tests.reference.glomarc import coscheduled, form_groups, preselect, u_gain

@@ -38,10 +38,7 @@ from tests.runs import runs_on
 
 from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.models.paper_pairs import LomarcPairs
-from cosched_plugin.api import (
-    PendingJobs,
-    Unreserved,
-)
+from cosched_plugin.api import PendingJobs, Unreserved
 from cosched_plugin.parts.colocated import Guest
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.policies.lomarc.lookahead import First, Lookahead, ResponseImpact, SharedTimeGain, TimelessGain
@@ -50,19 +47,9 @@ from cosched_plugin.policies.orders import Fcfs
 from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.neutral import NoMatching, NoPairing
-from cosched_plugin.protocol.messages import (
-    JobSpec,
-    RunningJob,
-    StartJob,
-    StartTogether,
-)
+from cosched_plugin.protocol.messages import JobSpec, RunningJob, StartJob, StartTogether
 
-HEURISTICS = {
-    "first": First(),
-    "u1": SharedTimeGain(),
-    "u2": TimelessGain(),
-    "response": ResponseImpact("none"),
-}
+HEURISTICS = {"first": First(), "u1": SharedTimeGain(), "u2": TimelessGain(), "response": ResponseImpact("none")}
 MODELS = [
     LomarcModel(remainder=True),
     LomarcModel(remainder=False),

@@ -8,14 +8,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 from tests.plugin.policies.lomarc.lomarc_cases import c_of, usage_of
-from tests.reference.lomarc import (
-    FinishedJob,
-    Number,
-    Stay,
-    Usage,
-    check_schedule,
-    slowdown,
-)
+from tests.reference.lomarc import FinishedJob, Number, Stay, Usage, check_schedule, slowdown
 
 from cosched_emulator import prepare
 from cosched_emulator.couplings.link import DirectLink

@@ -16,11 +16,7 @@ from tests.runs import runs_on
 from cosched_hwmodel.statistical import self_factor
 from cosched_hwmodel.statistical import spread as used_of
 from cosched_hwmodel.topology import NodeShape
-from cosched_plugin.api import (
-    Footprint,
-    each_node,
-    snapshot_now,
-)
+from cosched_plugin.api import Footprint, each_node, snapshot_now
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
