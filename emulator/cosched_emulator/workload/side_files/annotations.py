@@ -195,9 +195,9 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     jobs = columns_of(workload.jobs)
     repeated = len(np.unique(jobs.source_id.array)) < len(jobs)
     keys = KEYS if repeated else KEYS[:1]
-    said = {name: _SAID[name] for name in ANNOTATED if jobs.says(name)}
+    said = {column: its for column, its in ANNOTATED.items() if jobs.says(column)}
     jobs = by_source(jobs)
-    rows = zip(jobs.each(keys_of(jobs)), *[jobs.each(getattr(jobs, name)) for name in said], strict=True)
+    rows = zip(jobs.each(keys_of(jobs)), *[jobs.each(getattr(jobs, column)) for column in said], strict=True)
     known = ((tuple(map(_logged, key[: len(keys)])), values) for key, *values in rows if any(values))
     if repeated:  # of jobs with equal keys the last one counts
         known = (row for row in dict(known).items())
@@ -291,7 +291,7 @@ _SAID: Mapping[str, _Said] = {
         SELF, lambda row: tuple([_factor_ppm(row, name) for name in SELF]), lambda own: map(_decimal, own)
     ),
     "name": _Said((NAME,), lambda row: row.values[NAME]),
-    "ppn": _Said((PPN,), lambda row: row.whole(PPN, 1, MAX_THREADS), columns=("ppn_min", "ppn_max")),
+    "ppn": _Said((PPN,), lambda row: row.whole(PPN, 1, MAX_THREADS), columns=("ppn_max", "ppn_min")),
     "priority": _Said((PRIORITY,), lambda row: row.whole(PRIORITY, -_MOST_PRIORITY, _MOST_PRIORITY)),
     "memory_mb": _Said(("memory_mb",), lambda row: row.whole("memory_mb", 0, _MOST_PRIORITY), columns=("memory_mb",)),
     "partitions": _Said(("partition",), lambda row: _names(row.values["partition"]), lambda names: (";".join(names),)),
@@ -317,8 +317,12 @@ _SAID: Mapping[str, _Said] = {
     **{name: _Said((name,), partial(SideFileRow.flag, name=name), lambda flag: ("yes" * flag,)) for name in FLAGS},
 }
 ANNOTATION_COLUMNS: Final = (*KEYS, *[name for its in _SAID.values() for name in its.names])
-# What no field of a log says.
-ANNOTATED: Final = tuple([name for name, its in _SAID.items() if name != NAME and its.columns == ()])
+# What no field of a log says, by column of the jobs.
+ANNOTATED: Final = {
+    (its.columns or (name,))[0]: its
+    for name, its in _SAID.items()
+    if its.columns is not None and name not in (NAME, "memory_mb")
+}
 
 
 def _fraction(row: SideFileRow, name: str) -> Decimal:
