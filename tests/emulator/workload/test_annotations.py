@@ -236,7 +236,11 @@ def test_a_row_without_values_says_nothing_of_its_job(name: str, text: str, tmp_
     assert annotated.notes[0].endswith("1 jobs by job, 1 jobs not in it; 2 jobs without characteristics")
 
 
-ASKED = "job,user,ppn,priority,eligible,resources,licences\n1,,4,-7,,,\n,8,2,5,0-3;32,gpu:2;fpga:1,solver:1\n"
+ASKED = """\
+job,user,ppn,priority,account,eligible,resources,licences
+1,,4,-7,"x,y",,,
+,8,2,5,,0-3;32,gpu:2;fpga:1,solver:1
+"""
 
 
 def test_jobs_ask_for_what_rows_say_and_a_written_file_says_it_again(tmp_path: Path) -> None:
@@ -250,7 +254,7 @@ def test_jobs_ask_for_what_rows_say_and_a_written_file_says_it_again(tmp_path: P
     assert asked == [(-7, *amounts), (0, (), (), ()), (5, *amounts)]
     assert [(each.spec.ppn_min, each.spec.ppn_max) for each in annotated.jobs] == [(4, 4), (1, 0), (2, 2)]
     text = "".join(annotation_lines(annotated))
-    assert text.splitlines()[0] == "job,ppn,priority,eligible,resources,licences"
+    assert text.splitlines()[0] == "job,ppn,priority,account,eligible,resources,licences"
     assert with_annotations(plain, read_annotations(write(tmp_path, text))).jobs == annotated.jobs
 
 

@@ -201,12 +201,20 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     known = ((tuple(map(_logged, key[: len(keys)])), values) for key, *values in rows if any(values))
     if repeated:  # of jobs with equal keys the last one counts
         known = (row for row in dict(known).items())
-    yield ",".join((*keys, *[name for its in said.values() for name in its.names])) + "\n"
+    line_of = csv.writer(_Echo(), lineterminator="\n").writerow
+    yield line_of((*keys, *[name for its in said.values() for name in its.names]))
     for key, values in known:
         cells = [*key]
         for value, its in zip(values, said.values(), strict=True):
             cells += [str(cell) for cell in its.write(value)] if value else [""] * len(its.names)
-        yield ",".join(cells) + "\n"
+        yield line_of(cells)
+
+
+class _Echo:
+    """A stream that hands back what is written."""
+
+    def write(self, text: str) -> str:
+        return text
 
 
 def write_annotations(target: Path, rows: Mapping[JobKey, Mapping[str, object]]) -> None:
