@@ -187,17 +187,6 @@ def test_a_script_carries_all_of_it(tmp_path: Path) -> None:
     )
 
 
-def test_ignored_options_are_named_once(tmp_path: Path) -> None:
-    lines = (
-        "#SBATCH -o out.txt -p batch",
-        "#SBATCH --output=other --mail-type=END --qos=low --wait --parsable",
-        "#SBATCH -n 2",
-    )
-    found = read_script(script(tmp_path, *lines))
-    assert found.ignored == ("--output", "--mail-type", "--wait", "--parsable")
-    assert found.values == {"ntasks": 2, "partitions": ("batch",), "qos": "low"}
-
-
 def test_options_with_optional_values(tmp_path: Path) -> None:
     lines = ("#SBATCH --nice --get-user-env --no-kill -N 2", "#SBATCH --get-user-env=10L -k --propagate=NONE")
     found = read_script(script(tmp_path, *lines))

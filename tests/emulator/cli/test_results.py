@@ -129,12 +129,6 @@ def test_what_a_log_says_of_the_outcome_makes_no_other_workload(tmp_path: Path) 
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_compare_as_json(runs: Path) -> None:
-    found = json.loads(output_of(compare, runs / "easy", runs / "rua", "--json"))["runs"]
-    assert [run["name"] for run in found] == ["easy", "rua"]
-    assert found[0]["summary"] == summarise(six_jobs(), TWO_NODES)
-
-
 def test_classes_prints_a_table_for_each_group(runs: Path) -> None:
     # Estimates are 200, 64, 64, 8, 20 and 20 s; the jobs of 64 s are a completed and a killed one.
     rules = ("--short-s", "63", "--medium-s", "64", "--bound-s", "4", "--high-load", "1")

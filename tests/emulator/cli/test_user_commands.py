@@ -234,9 +234,8 @@ def test_a_refusal_is_printed_in_one_line(run: Run, endpoint: str) -> None:
     refused = requests.Refused("permission", "job 3 is not yours", "jobs[0]")
     _, ran = asked(run, endpoint, refused, "cancel", "3")
     assert assert_one_line(ran, 1) == "refused: job 3 is not yours"
-    for path, option in (("processes", "--ntasks"), ("after[1].job_id", "--dependency"), ("delay_us", "--begin")):
-        _, ran = asked(run, endpoint, requests.Refused("value", "expected less", path), "submit")
-        assert assert_one_line(ran, 1) == f"refused: {option}: expected less"
+    _, ran = asked(run, endpoint, requests.Refused("value", "expected less", "after[1].job_id"), "submit")
+    assert assert_one_line(ran, 1) == "refused: --dependency: expected less"
 
 
 @pytest.mark.parametrize(
@@ -246,10 +245,7 @@ def test_a_refusal_is_printed_in_one_line(run: Run, endpoint: str) -> None:
         (("cancel", "x"), "expected a job such as 12, 12_3 or 12_[1-3,7], got 'x'"),
         (("drain", "3-1"), "expected a range that ascends, not 3-1"),
         (("submit", "-n", "0"), "expected a whole number above 0, got '0'"),
-        (("submit", "--dependency", "afterall:3"), "KIND:JOB with the kind afterok, afterany, afternotok or after"),
         (("submit", "--quux"), "No such option"),
-        (("submit", "-N", "4", "-n", "9"), "--nodes: expected the same number of processes on each node"),
-        (("submit", "none.sh"), "none.sh: expected a script that can be read"),
         (("queue", "--timeout", "0"), "--timeout"),
         (("queue", "--timeout", "nan"), "--timeout"),
         (("queue", "--key", "a"), "--manager-key: expected a key file, because --key is given"),
