@@ -124,6 +124,9 @@ def test_tasks_of_a_limited_array_that_are_held_keep_their_places() -> None:
     assert list(live.manager.pending) == [2]
     live.command(0, ROOT, requests.CancelJobs((requests.Target(2), requests.Target(5))))
     assert list(live.manager.pending) == [4]
+    live.command(0, ROOT, requests.CancelJobs((requests.Target(1), requests.Target(4))))
+    live.command(0, ROOT, submit(held=True))
+    assert live.gate.members == {}  # which only arrays have, until they end
 
 
 def test_a_limit_that_was_lowered_refuses_nothing_that_the_journal_has(
