@@ -258,6 +258,13 @@ def test_jobs_ask_for_what_rows_say_and_a_written_file_says_it_again(tmp_path: P
     assert with_annotations(plain, read_annotations(write(tmp_path, text))).jobs == annotated.jobs
 
 
+def test_a_row_says_an_exact_number_of_processes_a_node_alone() -> None:
+    first, second = job(1, 1, "8", ""), job(2, 2, "8", "")
+    bounded = first._replace(spec=first.spec._replace(ppn_max=2))
+    exact = second._replace(spec=second.spec._replace(ppn_min=2, ppn_max=2))
+    assert "".join(annotation_lines(Workload((bounded, exact), None, "by hand"))) == "job,ppn\n2,2\n"
+
+
 @pytest.mark.parametrize(
     ("field", "value", "expected"),
     [

@@ -197,7 +197,7 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     keys = KEYS if repeated else KEYS[:1]
     said = {column: its for column, its in ANNOTATED.items() if jobs.says(column)}
     jobs = by_source(jobs)
-    rows = zip(jobs.each(keys_of(jobs)), *[jobs.each(getattr(jobs, column)) for column in said], strict=True)
+    rows = zip(jobs.each(keys_of(jobs)), *[_values_of(jobs, column) for column in said], strict=True)
     known = ((tuple(map(_logged, key[: len(keys)])), values) for key, *values in rows if any(values))
     if repeated:  # of jobs with equal keys the last one counts
         known = (row for row in dict(known).items())
@@ -208,6 +208,16 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
         for value, its in zip(values, said.values(), strict=True):
             cells += [str(cell) for cell in its.write(value)] if value else [""] * len(its.names)
         yield line_of(cells)
+
+
+def _values_of(jobs: Jobs, column: str) -> Iterator[Any]:
+    """Yield the values of a column; of numbers of processes a node those that are exact, as no row says bounds."""
+    values = jobs.each(getattr(jobs, column))
+    if column != "ppn_max":
+        yield from values
+        return
+    for least, most in zip(jobs.each(jobs.ppn_min), values, strict=True):
+        yield most if least == most else 0
 
 
 class _Echo:
