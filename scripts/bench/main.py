@@ -325,14 +325,8 @@ def run_against(options: argparse.Namespace) -> tuple[Figures, int]:
     progress = Progress()
     with checkout(PROJECT, options.against) as (commit, tree):
         figures: Figures = {"machine": machine(), "against": commit, "pairs": pairs}
-        print(
-            "\n".join(
-                bench_tables.machine_lines(
-                    figures["machine"], f" --against {commit}{' --instructions' if counter is not None else ''}"
-                )
-            ),
-            flush=True,
-        )
+        told = f" --against {commit}{' --instructions' if counter is not None else ''}"
+        print("\n".join(bench_tables.machine_lines(figures["machine"], told)), flush=True)
         subjects = [subject for name, subject in SUBJECTS.items() if not options.only or name in options.only]
         figures["subjects"] = compare(tree, PROJECT, subjects, pairs, progress.bar, counter)
     progress.clear()

@@ -71,18 +71,11 @@ def measure(jobs: int, pairs: int, peers: Sequence[tuple[str, str]], tell: Calla
 def lines(rows: Sequence[Figures]) -> list[str]:
     """Return the figures as a table."""
     header = ("policy", "load", "program", "CPU s", "over cosched", "jobs that start at the same time", "mean wait s")
-    body = [
-        (
-            row["policy"],
-            f"{row['load']:.2f}",
-            row["program"],
-            f"{row['cpu_s']:.3f}",
-            f"{row['ratio']:.2f}",
-            NOTHING if row["same"] is None else f"{row['same']:,}",
-            f"{row['mean_wait_s']:,.0f}",
-        )
-        for row in rows
-    ]
+    body = []
+    for row in rows:
+        spent = (f"{row['cpu_s']:.3f}", f"{row['ratio']:.2f}")
+        same = NOTHING if row["same"] is None else f"{row['same']:,}"
+        body.append((row["policy"], f"{row['load']:.2f}", row["program"], *spent, same, f"{row['mean_wait_s']:,.0f}"))
     about = (
         f"Lublin jobs with drawn estimates on {NODES} processors. CPU seconds of whole processes, ours with a run folder; over "
         "cosched: median of the ratios of runs in turns. Where mean waits differ, times do not compare."
@@ -117,17 +110,9 @@ def _write_log(file: Path, jobs: int, load: float) -> dict[int, int]:
             submits[spec.id] = spec.submit_us // SECOND_US
             run_s = max(1, job.run_us // SECOND_US)
             asked_s = max(60, round(run_s * (1 + MOST_OVER * random.random())))
-            print(
-                format_row(
-                    spec.id,
-                    submits[spec.id] * SECOND_US,
-                    run_us=run_s * SECOND_US,
-                    processes=spec.processes,
-                    estimate_us=asked_s * SECOND_US,
-                    status=1,
-                ),
-                file=out,
-            )
+            at_us, run_us, asked_us = (each * SECOND_US for each in (submits[spec.id], run_s, asked_s))
+            row = format_row(spec.id, at_us, run_us=run_us, processes=spec.processes, estimate_us=asked_us, status=1)
+            print(row, file=out)
     return submits
 
 
@@ -135,12 +120,9 @@ def _run(
     folder: Path, program: str, command: str, told: Mapping[str, str], submits: Mapping[int, int]
 ) -> tuple[float, Schedule]:
     """Return the CPU time of a run, and its schedule; exits where it fails."""
+    stored = ("--swf", told["swf"], "--out", "run")
     ours = ("-m", "cosched_emulator", "simulate", "--nodes", told["nodes"], "--policy", told["policy"], "--force")
-    words = (
-        shlex.split(command.format(**told))
-        if command
-        else [sys.executable, *ours, "--swf", told["swf"], "--out", "run"]
-    )
+    words = shlex.split(command.format(**told)) if command else [sys.executable, *ours, *stored]
     own = {**environment(PROJECT), "PYTHONPYCACHEPREFIX": str(folder / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(

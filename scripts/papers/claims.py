@@ -146,15 +146,9 @@ class Claim(NamedTuple):
     def row(self) -> str:
         """Return the row of the table."""
         text = self.text[len(self.ids) + 2 :] if self.ids else self.text
-        cells = [
-            self.published,
-            self.measured,
-            self.sampling,
-            str(self.seeds or NOTHING),
-            _p_text(self.p),
-            self._to_decide(),
-        ]
-        return table_row((self.ids or NOTHING, text, self.where), [*cells, self.word])
+        counts = (str(self.seeds or NOTHING), _p_text(self.p), self._to_decide())
+        cells = (self.published, self.measured, self.sampling, *counts, self.word)
+        return table_row((self.ids or NOTHING, text, self.where), cells)
 
     def _to_decide(self) -> str:
         if self.kind is not Kind.CLAIM or self.verdict is not Verdict.NOT_SHOWN:

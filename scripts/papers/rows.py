@@ -36,9 +36,9 @@ Shown = Callable[[Found], str]
 IN_PERCENT: Final = partial(interval_text, factor=100.0)
 
 
-def mean_text(found: Found, text: Callable[[float | None], str] = number) -> str:
+def mean_text(found: Found, text: Callable[[float | None], str] = number, factor: float = 1.0) -> str:
     """Return a mean without its interval."""
-    return text(None if found is None else found.mean)
+    return text(None if found is None else found.mean * factor)
 
 
 MEAN_PERCENT: Final = partial(mean_text, text=percent)

@@ -97,19 +97,14 @@ def _range(found: Sequence[r.Found]) -> str:
 
 def _shares(text: str, column: str, published: Any, half: float | None) -> r.Row:
     """Return the row of how classes share the jobs, or their work."""
-    shares = r.every(
-        r.mean(f"{column}_{{name}}", ex.SSP),
-        show=partial(r.mean_text, text=lambda share: number(None if share is None else 100 * share)),
-        name=published,
-    )
+
+    def band(name: str, **_: Any) -> Band:
+        return quarter(published[name], Of.LEVEL) if half is None else _around(published[name], half)
+
+    show = partial(r.mean_text, factor=100.0)
+    shares = r.every(r.mean(f"{column}_{{name}}", ex.SSP), show=show, name=published)
     told = " / ".join(number(100 * share) for share in published.values())
-    return _at_w1(
-        f"{text}, short / medium / long",
-        shares,
-        lambda name, **_: quarter(published[name], Of.LEVEL) if half is None else _around(published[name], half),
-        told,
-        built=True,
-    )
+    return _at_w1(f"{text}, short / medium / long", shares, band, told, built=True)
 
 
 def _sizes(what: str, column: str, published: float) -> r.Row:

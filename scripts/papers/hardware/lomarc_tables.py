@@ -99,25 +99,17 @@ def _computing() -> Iterator[Claim]:
         statistics.fmean(value for name, value in same.items() if name.startswith(kind)) for kind in ("int", "float")
     ]
     told = " / ".join(map(number, means))
-    yield predicted(
-        "S5: int beside int is slowed by less than float beside float",
-        "Table 1",
-        "1.23 / 1.50",
-        told,
-        holds=means[0] < means[1],
-    )
+    text = "S5: int beside int is slowed by less than float beside float"
+    yield predicted(text, "Table 1", "1.23 / 1.50", told, holds=means[0] < means[1])
     measured = {each.name: each.slowdown for each in measurements((1,)) if each.name == each.beside}
     for name, slowdown in measured.items():
         alone = f"{' '.join(name.split()[:2])} 0"
         if name != alone:
-            text = f"S6: with data in L2, {name} beside itself is slowed by {_word(slowdown - measured[alone])} than {alone}"
+            word = "less" if slowdown < measured[alone] else "more"
+            text = f"S6: with data in L2, {name} beside itself is slowed by {word} than {alone}"
             told = f"{number(same[name])} / {number(same[alone])}"
             holds = (same[name] < same[alone]) == (slowdown < measured[alone])
             yield predicted(text, "Table 1", f"{number(slowdown)} / {number(measured[alone])}", told, holds=holds)
-
-
-def _word(difference: float) -> str:
-    return "less" if difference < 0 else "more"
 
 
 def _communicating() -> Iterator[Claim]:

@@ -162,7 +162,7 @@ def _log_ratio(light: float, heavy: float) -> float:
     return math.log(heavy / light)
 
 
-_MEAN_PER_CENT = partial(r.mean_text, text=lambda share: number(None if share is None else 100 * share))
+_MEAN_PER_CENT = partial(r.mean_text, factor=100.0)
 _gains = partial(r.every, show=r.MEAN_PERCENT, known=True)
 _U1 = BETWEEN[RBR, "L-R", "L-U1"]
 _FUNNEL = f"{SEARCH}_slowdown"

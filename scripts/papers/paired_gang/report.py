@@ -65,9 +65,7 @@ MUCH: Final = "1.5"  # x: much later
 # ---------------------------------------------------------------- who responds later
 
 
-def later_column(name: str) -> str:
-    """Return the column of the share of later jobs of a class."""
-    return f"later: {name}"
+later_column: Final = "later: {}".format  # of the share of later jobs of a class
 
 
 def derive(figures: Figures, _size: Size) -> None:
@@ -200,14 +198,9 @@ def fine_pairs() -> pages.Section:
         shares = (r.mean("share_compute_alone", alone, 100.0), r.mean("share_compute_paired", paired, 100.0))
         local = "wake-first, 200 ms" if variant == BASE else variant
         rows.append(((name, local), [*ratios, *map(pages.aside, shares)]))
-    titles = [
-        "progress while it may run, paired / alone",
-        "barriers/s, paired / gang",
-        "logged alone %",
-        "logged paired %",
-    ]
+    ratios_of = ("progress while it may run, paired / alone", "barriers/s, paired / gang")
     text = "On 16 exact nodes; grain x 1 is an iteration of 1.67 ms, as the homogeneous jobs have."
-    return pages.table(("", "local scheduler"), titles, rows, text)
+    return pages.table(("", "local scheduler"), [*ratios_of, "logged alone %", "logged paired %"], rows, text)
 
 
 # ---------------------------------------------------------------- dynamic
@@ -300,6 +293,7 @@ def exact() -> pages.Section:
 IN_SYSTEM: Final = Queue(
     "system_first_half", "system_second_half", "drifts", "node-hours of work of all jobs that have not ended"
 )
+_OF_RR: Final = ", local scheduler rr with slices of 2 ms"
 _POLICIES: Final = [
     (name, f"`{preset}`", ", ".join(f"`{item}`" for item in settings) or NOTHING)
     for name, (preset, settings) in ex.POLICIES.items()
@@ -331,10 +325,7 @@ PARTS: Final = {
             for program in PROGRAMS
             for told, part in (
                 ("", ratios(program, RIVALS)),
-                (
-                    ", local scheduler rr with slices of 2 ms",
-                    ratios(program, (ex.PAIRED,), ex.RR_DYNAMIC, (ex.STRICT,)),
-                ),
+                (_OF_RR, ratios(program, (ex.PAIRED,), ex.RR_DYNAMIC, (ex.STRICT,))),
             )
         },
         3,
