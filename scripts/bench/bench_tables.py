@@ -66,14 +66,10 @@ def wire_lines(rows: Sequence[Figures]) -> list[str]:
 
 def start_up_lines(rows: Sequence[Figures]) -> list[str]:
     """Return the times of trivial commands."""
-    body = [
-        (
-            f"`{row['command']}`",
-            *(f"{row[key] * 1000:.0f}" for key in ("median_s", "least_s")),
-            f"{row['over_python']:.1f}",
-        )
-        for row in rows
-    ]
+    body = []
+    for row in rows:
+        times = [f"{row[key] * 1000:.0f}" for key in ("median_s", "least_s")]
+        body.append((f"`{row['command']}`", *times, f"{row['over_python']:.1f}"))
     header = ("command", "median ms", "least ms", "times Python's own")
     return [*aligned_table(header, body, 1), f"Goal of `--help`: {COMMAND_S * 1000:.0f} ms.", ""]
 

@@ -153,12 +153,9 @@ class _Estimator:
         drawn = estimating.of(job_id)
         took_s = process_time() - began
         head = welcome.pending[0].spec.id
+        until_us = moment.at_us + FURTHEST_US
         planned = forecast(
-            welcome,
-            self._requested,
-            lambda _spec, expected, elapsed: max(expected, elapsed + 1),
-            {head, job_id},
-            until_us=moment.at_us + FURTHEST_US,
+            welcome, self._requested, lambda _, expected, had: max(expected, had + 1), {head, job_id}, until_us=until_us
         )
         start_us = self._records[job_id].intervals[0].start_us
         late = [at.at_us - moment.at_us for at in (planned.starts[head], planned.starts[job_id])]

@@ -50,12 +50,8 @@ def count(name: str, tree: Path = PROJECT) -> Figures:
         return {"subject": name, "reason": f"more than {RUN_S:.0f} s"}
     if done.returncode:
         return {"subject": name, "reason": done.stderr.strip().rpartition("\n")[2]}
-    return {
-        "subject": name,
-        "goal": GOALS.get(name),
-        "switches_goal": MOST_SWITCHES.get(name),
-        **medians([json.loads(line) for line in done.stdout.splitlines()]),
-    }
+    found = medians([json.loads(line) for line in done.stdout.splitlines()])
+    return {"subject": name, "goal": GOALS.get(name), "switches_goal": MOST_SWITCHES.get(name), **found}
 
 
 def medians(batches: Sequence[Mapping[str, Any]]) -> Figures:

@@ -95,18 +95,12 @@ def prove(
     """
     scenario = folder / "scenario.toml"
     up_s, down_s = SHORT_UP if SCENARIOS.get(policy) == TIME_SHARED else LONG_UP
-    values = {
-        "jobs": jobs,
-        "seed": seed,
-        "up_s": up_s,
-        "down_s": down_s,
-        "run_factor": run_factor,
-        "rates": folder / "rates",
-        "gpus": MACHINES / "gpus.toml",
-        "pairs": MACHINES / "pairs.csv",
-    }
+    times = {"up_s": up_s, "down_s": down_s, "run_factor": run_factor}
+    files = {"rates": folder / "rates", "gpus": MACHINES / "gpus.toml", "pairs": MACHINES / "pairs.csv"}
     parts = ("faults.toml", f"{SCENARIOS.get(policy)}.toml")
-    scenario.write_text(own or "\n".join((MACHINES / part).read_text() for part in parts).format(**values))
+    scenario.write_text(
+        own or "\n".join((MACHINES / part).read_text() for part in parts).format(jobs=jobs, seed=seed, **times, **files)
+    )
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")
     pause_s = max(PAUSE_S, A_KILL_S * (plugin_kills + manager_kills) / len(times_us))

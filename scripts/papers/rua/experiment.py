@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,10 +35,8 @@ POLICIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "LCT=1.25": ("lct", ("placement.threshold=1.25",)),
     "LCT=1.5": ("lct", ("placement.threshold=1.5",)),
     "RUA": ("rua", ()),
-    "FF extends": (
-        "lct",
-        ("placement.threshold=100",),
-    ),  # within which every place is: that of first fit, with the limits of LC
+    # Within this threshold every place is: that of first fit, with the limits of LC.
+    "FF extends": ("lct", ("placement.threshold=100",)),
 }
 MAIN: Final = ("FF", "LC", "RUA")
 LCT: Final = tuple(name for name in POLICIES if name.startswith("LCT"))
@@ -126,15 +125,11 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
 def windows_of(figures: Figures, demand: str) -> list[int]:
     """Return the windows in which all of a demand has run, at HIGH and MED."""
     variant, windows = DEMANDS[demand]
-    cells = [name for name in variant.workloads if name in HARD]
+    cells = [*product([name for name in variant.workloads if name in HARD], variant.policies)]
     return [
         window
         for window in windows
-        if all(
-            figures.seeds(Where(in_window(name, window), policy, demand))
-            for name in cells
-            for policy in variant.policies
-        )
+        if all(figures.seeds(Where(in_window(name, window), policy, demand)) for name, policy in cells)
     ]
 
 
@@ -148,8 +143,8 @@ def products(size: Size) -> Iterator[Product]:
     low = [name for name in WORKLOADS if name not in HARD]
     for some, stage in ((HARD, ""), (low, "low ")):
         for windows, more in ((APART, ""), (WINDOWS[len(APART) :], " more")):
-            for product in _seed_1(in_windows(some, windows)):
-                yield product._replace(stage=f"{stage}{product.stage} 1{more}")
+            for each in _seed_1(in_windows(some, windows)):
+                yield each._replace(stage=f"{stage}{each.stage} 1{more}")
         if size.seeds > 1:
             yield Product(f"{stage}main rest", in_windows(some, APART), MAIN, range(2, size.seeds + 1))
     for name, (variant, demanded) in DEMANDS.items():
