@@ -239,7 +239,8 @@ class Every(NamedTuple):
         """Return the figures with their bands, what is measured, and what is published if the bands say that."""
         sweep = [*swept(self.each, values)]
         if self.run is not None:
-            sweep = [at for at in sweep if table.figures.seeds(_there(table.where(self.run, at)))] or sweep
+            ran = [at for at in sweep if (where := table.where(self.run, at)) and table.figures.seeds(where)]
+            sweep = ran or sweep
         parts: list[Part] = []
         told, published = [], []
         for at in sweep:
@@ -338,11 +339,6 @@ def between(groups: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, Any]]:
     """Yield all pairs of a member of a group and one of the next."""
     for lower, upper in pairwise(groups):
         yield from product(lower, upper)
-
-
-def _there(where: Where | None) -> Where:
-    assert where is not None
-    return where
 
 
 def band_at(band: Any, values: Values) -> Band:
@@ -466,14 +462,10 @@ def _to_decide(known: Sequence[tuple[Interval, Band]], verdicts: Sequence[Verdic
     inside, outside = [0.0], list[float]()
     for (found, band), verdict in zip(known, verdicts, strict=True):
         if verdict is Verdict.NOT_SHOWN:
-            needed = seeds_needed(found, _nearer(found, band), MOST_SEEDS)
+            nearer = min((abs(bound - found.mean), bound) for bound in band)[1]
+            needed = seeds_needed(found, nearer, MOST_SEEDS)
             (inside if band.low <= found.mean <= band.high else outside).append(needed)
     return min(outside) if outside else max(inside)
-
-
-def _nearer(found: Interval, band: Band) -> float:
-    """Return the bound that is nearer to the mean."""
-    return min(band, key=lambda bound: abs(bound - found.mean))
 
 
 # ---------------------------------------------------------------- rows

@@ -130,9 +130,8 @@ class Paper(NamedTuple):
     drawn: str = "everything"  # by a seed
     logs: Sequence[str] = ()  # files that the runs read
     quick_logs: bool = True  # whether those of ``--quick`` do
-    derive: Callable[[Figures, Size], None] | None = (
-        None  # adds figures to rows, of what is not stored: long lists, files
-    )
+    # Adds figures to rows, of what is not stored: long lists, files.
+    derive: Callable[[Figures, Size], None] | None = None
     stages: Callable[[Size], Sequence[str]] = lambda _: ()  # name of each product of the experiment, in order
 
 
@@ -180,9 +179,8 @@ class _Found(NamedTuple):
 
     rows: list[ReadRow]
     cells: int  # of the plan
-    runs: Sequence[
-        tuple[str, str, float]
-    ] = ()  # key, version and wall time of each row, if a plan says which rows there are
+    # Key, version and wall time of each row, if a plan says which rows there are.
+    runs: Sequence[tuple[str, str, float]] = ()
     compared: frozenset[str] = frozenset()  # keys of the runs that have a baseline
     failed: Sequence[str] = ()
 
@@ -283,9 +281,8 @@ def _options(paper: Paper) -> argparse.Namespace:
     stage = "make only the runs of this stage; may be repeated"
     parser.add_argument("--stage", action="append", metavar="NAME", help=stage)
     parser.add_argument("--store", type=Path, help=f"folder of the study (default out/reproduce/{paper.name}[-quick])")
-    parser.add_argument(
-        "--jobs", type=positive, help=argparse.SUPPRESS
-    )  # for tests: as few as one likes; writes no page of the docs
+    # For tests: as few as one likes; writes no page of the docs.
+    parser.add_argument("--jobs", type=positive, help=argparse.SUPPRESS)
     parser.add_argument("--report-only", action="store_true", help="make no run; write the page from the stored runs")
     logs = "where the logs are (default %(default)s)" if paper.logs else argparse.SUPPRESS
     parser.add_argument("--traces", type=Path, metavar="DIR", default=LOGS, help=logs)

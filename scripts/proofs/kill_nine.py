@@ -39,10 +39,8 @@ SCENARIOS: Final = {  # the machine for each policy, and jobs for it
     "gang": TIME_SHARED,
     "paired-gang": TIME_SHARED,
 }
-LONG_UP, SHORT_UP = (
-    (2_000_000, 7_200),
-    (40_000, 300),
-)  # how long nodes are up and down, in seconds: runs of weeks, and of hours
+# How long nodes are up and down, in seconds: runs of weeks, and of hours.
+LONG_UP, SHORT_UP = (2_000_000, 7_200), (40_000, 300)
 RESULTS: Final = (
     "jobs.csv", "allocations.csv", "preemptions.csv", "suspensions.csv", "schedule.swf", "summary.json", "workload.swf", "quanta.csv",
 )  # fmt: skip

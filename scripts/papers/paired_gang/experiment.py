@@ -196,9 +196,8 @@ class Static(NamedTuple):
     """Some jobs that start together, each on all nodes."""
 
     nodes: int
-    programs: Sequence[
-        str
-    ]  # a row of the file of programs for each job, behind its number; empty: that of the scenario
+    # A row of the file of programs for each job, behind its number; empty: that of the scenario.
+    programs: Sequence[str]
     run_s: int
     stop_s: float | None = None  # None: the jobs end by themselves
     time_sharing: Mapping[str, Any] = {}

@@ -112,11 +112,8 @@ PRICES: Final = {
 HARMED_AT: Final = "plausible price"  # the express runs whose jobs are compared
 # Beliefs that are corrected, and all slowdowns measured. Few jobs: a seed says little.
 MEASURED: Final = "measured"
-UNSHARED: Final = {
-    "L-R": PSS,
-    U1_SHORTEST: EASY_SHORTEST,
-    SYMBIOSIS: EASY_SHORTEST,
-}  # what shares -> itself without sharing
+# What shares -> itself without sharing.
+UNSHARED: Final = {"L-R": PSS, U1_SHORTEST: EASY_SHORTEST, SYMBIOSIS: EASY_SHORTEST}
 CORRECTED_JOBS: Final = 600
 CORRECTED_AT: Final[Mapping[str, str]] = {f"{name}, short": name for name in (*MODELS, *LOGS)}
 CORRECTED_BELIEFS: Final = (EXACT, NOISE, "shuffled", "inverted", "usage unknown")
