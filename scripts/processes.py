@@ -61,13 +61,9 @@ class Programs:
     def start(self, name: str, *command: str) -> None:
         """Start ``python -m COMMAND`` as the process of this name."""
         with self._log(name).open("ab") as log:
+            python = [sys.executable, "-m", *command]
             self._processes[name] = subprocess.Popen(
-                [sys.executable, "-m", *command],
-                cwd=PROJECT,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                python, cwd=PROJECT, env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def exit_codes(self) -> dict[str, int]:

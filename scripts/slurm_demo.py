@@ -95,13 +95,8 @@ def _submit(env: Mapping[str, str], seconds: int, nodes: int, kernel: str) -> in
 
 def _has_neighbour(row: Mapping[str, Any], ran: Sequence[Mapping[str, Any]]) -> bool:
     nodes = _nodes(row)
-    return any(
-        other is not row
-        and nodes & _nodes(other)
-        and other["start_time"] < row["end_time"]
-        and row["start_time"] < other["end_time"]
-        for other in ran
-    )
+    beside = [other for other in ran if other is not row and nodes & _nodes(other)]
+    return any(each["start_time"] < row["end_time"] and row["start_time"] < each["end_time"] for each in beside)
 
 
 def _nodes(row: Mapping[str, Any]) -> set[str]:

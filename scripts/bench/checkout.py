@@ -39,10 +39,5 @@ def checkout(project: Path, commit: str) -> Iterator[tuple[str, Path]]:
 
 
 def _git(project: Path, *arguments: str) -> bytes:
-    return subprocess.run(
-        ["git", "-C", str(project), *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=GIT_S,
-        check=True,
-    ).stdout
+    command = ["git", "-C", str(project), *arguments]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=GIT_S, check=True).stdout

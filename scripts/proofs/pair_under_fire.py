@@ -117,14 +117,9 @@ class PairUnderFire:
                     tell(len(kills) - len(waiting))
             time.sleep(LOOK_S)
         self._dismiss_plugin()
-        return Fired(
-            time.monotonic() - begun_s,
-            dict(self._hits),
-            dict(sorted(self._places.items())),
-            len(kills) - self._hits.total(),
-            dict(self._starts),
-            last_mark(self._marks)[0],
-        )
+        hits, places = dict(self._hits), dict(sorted(self._places.items()))
+        wall_s, missed = time.monotonic() - begun_s, len(kills) - self._hits.total()
+        return Fired(wall_s, hits, places, missed, dict(self._starts), last_mark(self._marks)[0])
 
     def _start(self, name: str) -> None:
         self._starts[name] += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -286,12 +287,8 @@ def _usage(network: float) -> Usage:
 
 def estimates(*, remainder: bool) -> list[tuple[float, float]]:
     """Return the largest slowdown of each row of `TABLE_2`, with and without competition for the CPU, by the model's formula."""
-    models = [
-        LomarcModel(
-            remainder=remainder, good_share_ppm=WHOLE_PPM, good_c_ppm=factor * WHOLE_PPM, bad_c_ppm=2 * WHOLE_PPM
-        )
-        for factor in (2, 1)
-    ]
+    usual = LomarcModel(remainder=remainder, good_share_ppm=WHOLE_PPM, bad_c_ppm=2 * WHOLE_PPM)
+    models = [replace(usual, good_c_ppm=factor * WHOLE_PPM) for factor in (2, 1)]
     rows = []
     for one, other, *_ in TABLE_2:
         found = [model.slowdown(1, _usage(one), 2, _usage(other)) for model in models]
