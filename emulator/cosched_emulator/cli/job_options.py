@@ -16,7 +16,7 @@ import click
 
 from cosched_emulator.offered import dependencies_of
 from cosched_emulator.users.idset import read_idset
-from cosched_hwmodel.units import SECOND_US, amounts_of
+from cosched_hwmodel.units import SECOND_US, amounts_of, duration_s
 from cosched_terminal.commands import Reader
 from cosched_terminal.help_text import Command, Option, entitle
 
@@ -123,13 +123,7 @@ def read_time(text: str) -> int:
     """Return the microseconds of min, min:s, h:m:s, d-h, d-h:m or d-h:m:s; 0, or UNLIMITED, stands for no limit."""
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return 0
-    matched = re.fullmatch(r"(?:(\d{1,7})-)?(\d{1,12})(?::(\d{1,12}))?(?::(\d{1,12}))?", text, re.ASCII)
-    if matched is None:
-        raise ValueError("minutes, min:s, h:m:s, d-h, d-h:m or d-h:m:s")
-    days, *parts = matched.groups()
-    given = [int(part) for part in parts if part is not None]
-    units: tuple[int, ...] = (3600, 60, 1) if days is not None or len(given) == 3 else (60, 1)
-    seconds = 86_400 * int(days or 0) + sum([unit * number for unit, number in zip(units, given, strict=False)])
+    seconds = duration_s(text)
     if seconds > _MOST_S:
         raise ValueError(f"at most {_MOST_S} seconds")
     return seconds * SECOND_US

@@ -49,11 +49,11 @@ class Tools(Protocol):
         """Let Slurm look at its queue now: without that it does so once a second."""
 
 
-def run_scontrol(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """Run scontrol; OSError or TimeoutExpired."""
+def run_command(*words: str, timeout_s: float = WAIT_S, folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run one of Slurm's commands; OSError or TimeoutExpired."""
     return subprocess.run(
-        ["scontrol", *arguments],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False,
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False,
+        cwd=folder,
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ class Commands:
     def scontrol(self, *arguments: str) -> Outcome:
         """Run scontrol within `WAIT_S`."""
         try:
-            done = run_scontrol(*arguments, timeout_s=WAIT_S)
+            done = run_command("scontrol", *arguments)
         except subprocess.TimeoutExpired:
             return Unsettled(f"scontrol {arguments[0]}: no answer after {WAIT_S:g} s")
         except OSError as error:
@@ -81,10 +81,7 @@ class Commands:
     def kept(self) -> Container[int]:
         """Ask squeue within `WAIT_S`; where it does not answer, none is known."""
         try:
-            done = subprocess.run(
-                ["squeue", "-h", "-a", "-t", "PD", "-o", "%A %r"],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=WAIT_S, check=False,
-            )  # fmt: skip
+            done = run_command("squeue", "-h", "-a", "-t", "PD", "-o", "%A %r")
         except (OSError, subprocess.TimeoutExpired):
             return ()
         return {

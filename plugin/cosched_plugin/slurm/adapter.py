@@ -25,7 +25,7 @@ from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.observing import MARK, JobLog, Observer
 from cosched_plugin.site.poll_loop import Clock, PollLoop, connect, only_process, run
 from cosched_plugin.site.store import Store
-from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
+from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_command
 from cosched_plugin.slurm.asking import GuestActuator
 from cosched_plugin.slurm.cluster import TICK, Cluster
 from cosched_plugin.slurm.dialect import MET, Change
@@ -367,7 +367,7 @@ def token_of(jwt_file: str | None, *, fetches: bool) -> Token | None:
 def _fetch() -> str:
     """Return what `scontrol token` prints; UsageError where it does not."""
     try:
-        done = run_scontrol("token", f"lifespan={TOKEN_S}", timeout_s=WAIT_S)
+        done = run_command("scontrol", "token", f"lifespan={TOKEN_S}", timeout_s=WAIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
             f"--fetch-jwt: scontrol token: {error.strerror if isinstance(error, OSError) else 'no answer'}"
@@ -417,7 +417,7 @@ def _ordinary(user: str) -> str:
 def _show(*words: str) -> str:
     """Return what scontrol shows of something; empty where it shows nothing."""
     try:
-        done = run_scontrol("-o", "show", *words, timeout_s=WAIT_S)
+        done = run_command("scontrol", "-o", "show", *words, timeout_s=WAIT_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 from cosched_plugin.site.poll_loop import Silent
+from cosched_plugin.slurm.actuator import WAIT_S, run_command
 from cosched_plugin.slurm.dialect import Change
 from cosched_plugin.slurm.records import SlurmJob
 from cosched_plugin.slurm.rest import Rest
 
-WAIT_S: Final = 25.0
 NAME: Final = "cosched-probe"
 
 
@@ -23,10 +23,7 @@ def submit(partition: str) -> int | str:
     """Submit the job; return its number, or why there is none."""
     wishes = ["-H", "--begin=now+1hour", "--exclusive", "-N1", "-n1", "-t1", "-o/dev/null", "--wrap", "true"]
     try:
-        done = subprocess.run(
-            ["sbatch", "--parsable", "-J", NAME, "-p", partition, *wishes],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=WAIT_S, check=False, cwd="/",
-        )  # fmt: skip
+        done = run_command("sbatch", "--parsable", "-J", NAME, "-p", partition, *wishes, folder="/")
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"sbatch: {error.strerror if isinstance(error, OSError) else f'no answer after {WAIT_S:g} s'}"
     number = done.stdout.partition(";")[0].strip()

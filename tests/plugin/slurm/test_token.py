@@ -157,7 +157,7 @@ def test_what_scontrol_prints_is_a_token_and_names_its_user(tmp_path: Path, monk
     for claims in ("e30", "W10", "bnVs", "____", base64.urlsafe_b64encode(b'{"sun": 7}').decode().rstrip("=")):
         assert Token(f"a.{claims}.b".strip, "T").user == ""
     config = "SlurmUser               = slurm(64030)\n"
-    monkeypatch.setattr(adapter, "run_scontrol", lambda *_, **__: SimpleNamespace(returncode=0, stdout=config))
+    monkeypatch.setattr(adapter, "run_command", lambda *_, **__: SimpleNamespace(returncode=0, stdout=config))
     assert "user ann: Slurm refuses its changes unless" in adapter._ordinary("ann")
     assert adapter._ordinary("slurm") == adapter._ordinary("root") == adapter._ordinary("") == ""
 

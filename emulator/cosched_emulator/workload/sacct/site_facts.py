@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.text_formats import read_text
+from cosched_hwmodel.units import duration_s
 from cosched_plugin.common.limits import TRES, UNBOUND, Association, Limited, Qos
 from cosched_plugin.common.sacct_rows import TIME
 from cosched_plugin.common.sacct_times import Clock
@@ -81,7 +82,9 @@ class Record:
 
     def seconds(self, name: str) -> int | None:
         """Return a duration; None for none."""
-        found: int | None = self.read(name, _duration_s, "a duration such as 1-02:03:04")
+        found: int | None = self.read(
+            name, lambda text: duration_s(text) if text else None, "a duration such as 1-02:03:04"
+        )
         return found
 
     def instant(self, name: str, clock: Clock) -> int | None:
@@ -166,21 +169,6 @@ def _number(text: str) -> int | None:
     if not re.fullmatch("[0-9]{1,18}", text):
         raise ValueError(text)
     return int(text)
-
-
-def _duration_s(text: str) -> int | None:
-    """Return the seconds of ``D-HH:MM:SS``, or of what Slurm's limits may be; a number alone is minutes."""
-    if not text:
-        return None
-    if text.isdecimal():
-        return 60 * int(text)
-    found = re.fullmatch(r"(?:([0-9]{1,6})-)?([0-9]{1,6})(?::([0-9]{1,2}))?(?::([0-9]{1,2}))?", text)
-    if found is None:
-        raise ValueError(text)
-    days, first, second, third = found.groups()
-    if days is None and third is None:  # MM:SS
-        return 60 * int(first) + int(second or 0)
-    return 86_400 * int(days or 0) + 3_600 * int(first) + 60 * int(second or 0) + int(third or 0)
 
 
 def _limits_of(text: str) -> Mapping[str, int]:
