@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from cosched_plugin.common.threads import ranges_in
 from cosched_plugin.protocol.messages import NodeClass, Run
 
 _MOST_TEXTS = 10_000  # cache size: a long run has an unlimited number of them
@@ -12,16 +13,7 @@ _MOST_TEXTS = 10_000  # cache size: a long run has an unlimited number of them
 
 def mask_intervals(mask: int) -> tuple[tuple[int, int], ...]:
     """Return the runs of set bits of ``mask`` as (first, last), ascending."""
-    found = []
-    base = 0
-    while mask:
-        gap = (mask & -mask).bit_length() - 1
-        mask >>= gap
-        length = (~mask & (mask + 1)).bit_length() - 1
-        found.append((base + gap, base + gap + length - 1))
-        mask >>= length
-        base += gap + length
-    return tuple(found)
+    return tuple([(first, first + count - 1) for first, count in ranges_in(mask)])
 
 
 def interval_text(intervals: Iterable[tuple[int, int]]) -> str:

@@ -17,6 +17,7 @@ from cosched_hwmodel.units import MARK, SECOND_US, NodeSet
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.common.limits import Limit, Limited, accounts_above
 from cosched_plugin.common.slurm_notation import ranges_of
+from cosched_plugin.common.threads import ranges_in
 from cosched_plugin.protocol.messages import JobSpec, NodeClass
 
 NodeRanges: TypeAlias = tuple[tuple[int, int], ...]  # (first, count); none: all nodes
@@ -158,7 +159,7 @@ class Binding:
                 else [span for each in partitions for span in each.nodes]
             )
             wanted, mine = (self._nodes(ranges) for ranges in (tuple(every), own))
-            found = self._eligible[key] = ranges_in(wanted & mine, self._machine.nodes) if wanted & mine else own
+            found = self._eligible[key] = _ranges(wanted & mine, self._machine.nodes) if wanted & mine else own
         return found
 
     def _nodes(self, ranges: NodeRanges) -> NodeSet:
@@ -179,7 +180,7 @@ class Binding:
         left = NodeSet(self._machine.eligible(spec) & ~taken)
         if not left:
             return None
-        spec = spec._replace(eligible=ranges_in(left, self._machine.nodes))
+        spec = spec._replace(eligible=_ranges(left, self._machine.nodes))
         return spec if self._machine.most_processes(spec) >= spec.processes else None
 
     def next_change_us(self, spec: JobSpec, now_us: int) -> int | None:
@@ -246,17 +247,6 @@ class Binding:
         return None
 
 
-def ranges_in(bits: int, nodes: int) -> NodeRanges:
+def _ranges(bits: int, nodes: int) -> NodeRanges:
     """Return the ranges of a set of nodes; of all ``nodes``: none."""
-    found: list[tuple[int, int]] = []
-    at = 0
-    if bits == (1 << nodes) - 1:
-        return ()
-    while bits:
-        skipped = (bits & -bits).bit_length() - 1
-        bits >>= skipped
-        count = (~bits & (bits + 1)).bit_length() - 1
-        found.append((at + skipped, count))
-        at += skipped + count
-        bits >>= count
-    return tuple(found)
+    return () if bits == (1 << nodes) - 1 else ranges_in(bits)

@@ -153,6 +153,20 @@ def nodes_in(ranges: Iterable[tuple[int, int]]) -> NodeSet:
     return NodeSet(nodes)
 
 
+def ranges_in(bits: int) -> tuple[tuple[int, int], ...]:
+    """Return a set of nodes or hardware threads as ranges (first, count), ascending."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    while bits:
+        gap = (bits & -bits).bit_length() - 1
+        bits >>= gap
+        count = (~bits & (bits + 1)).bit_length() - 1
+        found.append((at + gap, count))
+        at += gap + count
+        bits >>= count
+    return tuple(found)
+
+
 def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
     """Return first fit where a node has one thread, by whole runs of set bits from the lowest; None if there are not enough."""
     if need > free.bit_count():

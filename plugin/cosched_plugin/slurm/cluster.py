@@ -20,7 +20,7 @@ from cosched_plugin.api import COUNTABLE, ELIGIBLE_NODES
 from cosched_plugin.common.allocation import room_on
 from cosched_plugin.common.limits import Limited
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, swf_status, tasks_in
-from cosched_plugin.common.threads import bits_of, each_node, layers_of
+from cosched_plugin.common.threads import bits_of, each_node, layers_of, ranges_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.books import Books
@@ -28,7 +28,7 @@ from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot, is_another
 from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets, runs_of, with_layout
 from cosched_plugin.slurm.limits import Facts, Limits, Room, counts_of, counts_to_be, hold_beyond_arrays, in_words
-from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, ranges_in
+from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of
 from cosched_plugin.slurm.records import Dependencies, SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site

@@ -279,18 +279,6 @@ def _narrowed(place: Place, has_room: Callable[[int], bool]) -> int:
     return place.required | sum(1 << number for number in others[: place.layout.nodes - place.required.bit_count()])
 
 
-def ranges_in(bits: int) -> tuple[tuple[int, int], ...]:
-    """Return a set of nodes as (first, count)."""
-    found: list[tuple[int, int]] = []
-    while bits:
-        first = (bits & -bits).bit_length() - 1
-        run = ~(bits >> first)
-        count = (run & -run).bit_length() - 1
-        found.append((first, count))
-        bits &= ~(((1 << count) - 1) << first)
-    return tuple(found)
-
-
 # ---------------------------------------------------------------- the machine
 
 

@@ -78,3 +78,8 @@ def test_jobs_that_come_and_go_leave_the_counts_of_the_set() -> None:
 def test_layers_of_few_threads_stay_layers() -> None:
     assert threads.kept([1, 2], 3) == layers_on(1, 2)
     assert not isinstance(threads.kept([1] * (threads.DEEP - 1), 3), threads.Joined)
+
+
+def test_sets_of_nodes_are_ranges() -> None:
+    assert threads.ranges_in(0b1011_0110) == ((1, 2), (4, 2), (7, 1))
+    assert threads.ranges_in(0) == ()

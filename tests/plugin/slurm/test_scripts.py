@@ -24,7 +24,7 @@ from cosched_plugin.parts.needs import EVERYTHING, FILLED_LAYOUTS, SAME_NODES
 from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, JobSpec, Run, RunningJob, StartJob
 from cosched_plugin.site.books import Books
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.places import feature_sets, ranges_in
+from cosched_plugin.slurm.places import feature_sets
 from cosched_plugin.slurm.records import Dependencies, Reservation, partition_of
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
@@ -312,11 +312,6 @@ def test_a_reservation_keeps_its_nodes_from_jobs_that_would_meet_it() -> None:
 def test_features_are_read_as_slurm_reads_them(text: str, sets: list[int] | None) -> None:
     having = {"a": 0b0011, "b": 0b0110, "c": 0b1000}
     assert feature_sets(text, lambda name: having.get(name, 0)) == sets
-
-
-def test_sets_of_nodes_are_ranges() -> None:
-    assert ranges_in(0b1011_0110) == ((1, 2), (4, 2), (7, 1))
-    assert ranges_in(0) == ()
 
 
 @pytest.mark.parametrize("release", ["22.05", "26.05"])
