@@ -107,7 +107,7 @@ class Simulation:
         finally:
             link.close()
         self._records += [job.record() for job in manager.jobs.values()]
-        return sorted(self._records, key=_job_id)
+        return sorted(self._records, key=job_id_of)
 
 
 def too_late(running: int, pending: int, now_us: int) -> str:
@@ -127,5 +127,6 @@ def _no_progress(manager: Manager, quanta: int) -> str:
     )
 
 
-def _job_id(record: JobRecord) -> int:
+def job_id_of(record: JobRecord) -> int:
+    """Return the number of a record's job."""
     return record.job.spec.id

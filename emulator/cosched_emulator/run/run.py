@@ -19,7 +19,7 @@ from cosched_emulator.results.files.run_files import JOBS_AT_ONCE, RunFiles, run
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
 from cosched_emulator.results.record_columns import ColumnBuilder, RecordColumns, StayColumns
 from cosched_emulator.run.counted import CountedJobs, CountedRun, End, Rule
-from cosched_emulator.run.loop import Simulation
+from cosched_emulator.run.loop import Simulation, job_id_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import CutRuns
 from cosched_plugin.common.process import freeze_heap
@@ -148,7 +148,7 @@ class _FirstRejected:
     def add(self, jobs: EndedJobs) -> None:
         """Take the next jobs."""
         if self.found is None:
-            rejected = ((_job_id(each), each.reason) for each in jobs.more.values() if each.state == REJECTED)
+            rejected = ((job_id_of(each), each.reason) for each in jobs.more.values() if each.state == REJECTED)
             self.found = next(rejected, None)
 
 
@@ -194,12 +194,12 @@ def run(
     for record in left:
         buffer.add(record)
     buffer.flush()
-    records.sort(key=_job_id)
+    records.sort(key=job_id_of)
     jobs, stays = builder.columns()
     summary, energy = _figures(prepared, jobs, stays, totals, processes, cpu)
     simulated = None if processes is None else processes.cluster.simulated
     counters = None if processes is None else processes.cluster.counters()
-    done = (simulation.batches, manager.refused, [_job_id(record) for record in left], jobs, stays, quanta)
+    done = (simulation.batches, manager.refused, [job_id_of(record) for record in left], jobs, stays, quanta)
     return Finished(prepared, records, summary, wall_s, *done, simulated, counters, energy, rejected.found)
 
 
@@ -230,7 +230,7 @@ def run_counted(
         counted.run()
     wall_s = time.perf_counter() - started - buffer.spent_s
     buffer.flush()
-    records.sort(key=_job_id)
+    records.sort(key=job_id_of)
     jobs, stays = builder.columns()
     summary, energy = _figures(prepared, jobs, stays, TimeSharingTotals(), None, None)
     done = counted.batches, 0, list[int]()
@@ -281,10 +281,6 @@ def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:
         "offered_load_logged": before,
         "offered_load": offered_load,
     }
-
-
-def _job_id(record: JobRecord) -> int:
-    return record.job.spec.id
 
 
 def _record_changes(accounting: Accounting, diary: Diary) -> None:

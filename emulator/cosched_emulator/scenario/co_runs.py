@@ -13,7 +13,7 @@ from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.measured import METHODS, Method
-from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable, TableError, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, TableError, possible, read_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 from cosched_hwmodel.units import MARK
 from cosched_plugin.protocol.messages import NodeClass
@@ -140,7 +140,7 @@ def _with_noise(table: CoRunTable, noise: float, seed: int) -> CoRunTable:
     def shaken(ratio: float, first: str, second: str) -> float:
         # A spread is drawn as the pair of an application with a last one, which no pair has.
         draw = uniform(seed, _NOISE, place[first], place.get(second, len(place)))
-        return min(max(ratio * (1 + noise * (2 * draw - 1)), LEAST_RATIO), MOST_RATIO)
+        return possible(ratio * (1 + noise * (2 * draw - 1)))
 
     return replace(
         table,

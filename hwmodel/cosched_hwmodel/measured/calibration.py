@@ -18,17 +18,7 @@ import numpy as np
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.measured import Method
 from cosched_hwmodel.measured.bilinear import Bilinear, fit_bilinear
-from cosched_hwmodel.measured.co_run_table import (
-    EVIDENCE,
-    FACTS,
-    LEAST_RATIO,
-    MOST_RATIO,
-    NEVER,
-    PAIR,
-    CoRunTable,
-    Prediction,
-    Ratios,
-)
+from cosched_hwmodel.measured.co_run_table import EVIDENCE, FACTS, NEVER, PAIR, CoRunTable, Prediction, Ratios, possible
 from cosched_hwmodel.measured.components import Components, fit_components
 
 if TYPE_CHECKING:
@@ -111,9 +101,9 @@ class Calibration:
         return PairPrediction(
             row,
             column,
-            _possible(mean) if ratio is None else ratio,
-            _possible(mean - half),
-            _possible(mean + half),
+            possible(mean) if ratio is None else ratio,
+            possible(mean - half),
+            possible(mean + half),
             known,
         )
 
@@ -180,7 +170,7 @@ def _predicted(
 ) -> list[list[float]]:
     """Return the predicted ratios by row and column; studies ask for those of one table many times."""
     mean = _fitted(Ratios.of_table(CoRunTable(applications, dict(ratios))), method, None).predict().mean
-    return [[_possible(float(value)) for value in row] for row in mean]
+    return [[possible(float(value)) for value in row] for row in mean]
 
 
 def _fitted(ratios: Ratios, method: Method, like: Bilinear | Components | None) -> Bilinear | Components:
@@ -218,7 +208,3 @@ def _folds(rows: Ints, columns: Ints) -> Ints:
     drawn = sorted(set(pairs), key=lambda pair: uniform(0, "folds", *pair))
     fold = {pair: place % _FOLDS for place, pair in enumerate(drawn)}
     return np.array([fold[pair] for pair in pairs], dtype=np.int64)
-
-
-def _possible(ratio: float) -> float:
-    return min(max(ratio, LEAST_RATIO), MOST_RATIO)

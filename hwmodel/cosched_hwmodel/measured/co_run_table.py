@@ -49,6 +49,11 @@ _MOST_SECONDS: Final = 1e9
 _RATIO: Final = f"a number from {LEAST_RATIO:g} to {MOST_RATIO:g}"
 
 
+def possible(ratio: float) -> float:
+    """Return the ratio within the bounds of a table."""
+    return min(max(ratio, LEAST_RATIO), MOST_RATIO)
+
+
 class Evidence(NamedTuple):
     """What a learned ratio rests on."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.measured.calibration import write_table
-from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable, Evidence
+from cosched_hwmodel.measured.co_run_table import CoRunTable, Evidence, possible
 from cosched_hwmodel.measured.elapsed_times import Alone, Slowdown, alone_of, slowdowns_of
 from cosched_hwmodel.pairs import PairModel
 from cosched_plugin.common.errors import UsageError
@@ -95,7 +95,7 @@ class Answer(NamedTuple):
         names = dict.fromkeys(name for pair in found for name in pair)
         return CoRunTable(
             tuple(names),
-            {pair: min(max(slowdown.ratio, LEAST_RATIO), MOST_RATIO) for pair, slowdown in found.items()},
+            {pair: possible(slowdown.ratio) for pair, slowdown in found.items()},
             dict.fromkeys(names, 1.0),
             evidence={pair: evidence_of(slowdown) for pair, slowdown in found.items()},
         )

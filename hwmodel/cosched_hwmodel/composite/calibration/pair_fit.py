@@ -20,7 +20,7 @@ from cosched_hwmodel.composite.job_profile import MOST, Profile
 from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.measured.calibration import Errors, PairPrediction
-from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable
+from cosched_hwmodel.measured.co_run_table import CoRunTable, possible
 from cosched_hwmodel.topology import NodeShape
 
 FITTED: Final = ("memory_mbs", "exposed_ppm", "working_set_kb", "accesses_ms")
@@ -65,10 +65,10 @@ class CompositeFit:
                     continue
                 ratio = self.table.ratios.get((row, column))
                 fitted = self.levels[row] * (1 + penalties.of(self.profiles[row], self.profiles[column])[0])
-                value = _possible(fitted) if ratio is None else ratio
+                value = possible(fitted) if ratio is None else ratio
                 low = high = math.nan
                 if self.half_width is not None:
-                    low, high = _possible(fitted - self.half_width), _possible(fitted + self.half_width)
+                    low, high = possible(fitted - self.half_width), possible(fitted + self.half_width)
                 found.append(PairPrediction(row, column, value, low, high, ratio is not None))
         return found
 
@@ -217,7 +217,3 @@ def _folds(table: CoRunTable) -> list[list[Pair]]:
     for row, column in table.ratios:
         folds[part[tuple(sorted((place[row], place[column])))]].append((row, column))
     return [fold for fold in folds if fold]
-
-
-def _possible(ratio: float) -> float:
-    return min(max(ratio, LEAST_RATIO), MOST_RATIO)
