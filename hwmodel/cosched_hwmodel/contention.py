@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, fields
 from itertools import pairwise
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, runtime_checkable
 
 from cosched_hwmodel.errors import HardwareModelError, UnknownNameError
 from cosched_hwmodel.topology import NodeShape
@@ -79,15 +79,6 @@ def penalised_us(
 INT64: Final = (-(1 << 63), (1 << 63) - 1)  # smallest and largest
 
 
-class _Dataclass(Protocol):
-    """Any class made by `dataclass`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-
-Model = TypeVar("Model", bound=_Dataclass)
-
-
 class ParameterError(HardwareModelError):
     """A parameter of a model with an invalid value."""
 
@@ -98,20 +89,27 @@ class ParameterError(HardwareModelError):
         super().__init__(f"{parameter}: expected {expected}, not {value!r}")
 
 
-def parameters_of(model: _Dataclass) -> tuple[tuple[str, Any], ...]:
-    """Return (name, value) of every field, in their order."""
-    return tuple((item.name, getattr(model, item.name)) for item in fields(model))
+class Parametric:
+    """A model whose parameters are the fields of its dataclass."""
 
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    name: ClassVar[str]  # as scenario files and the protocol's belief give it
 
-def from_parameters(model: type[Model], name: str, parameters: Iterable[tuple[str, object]]) -> Model:
-    """Return the model of these parameters, with defaults for missing ones; ``name`` is the model's.
+    def parameters(self) -> tuple[tuple[str, Any], ...]:
+        """Return (name, value) of every field, in their order: the form in a belief."""
+        return tuple((item.name, getattr(self, item.name)) for item in fields(self))
 
-    Raises UnknownNameError for an unknown parameter name, and the model's error for an invalid value.
-    """
-    known = [item.name for item in fields(model)]
-    given: dict[str, Any] = {}
-    for parameter, value in parameters:
-        if parameter not in known:
-            raise UnknownNameError(f"{name} parameter", parameter, known)
-        given[parameter] = value
-    return model(**given)
+    @classmethod
+    def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> Self:
+        """Return the model of these parameters, with defaults for missing ones.
+
+        Raises UnknownNameError for an unknown parameter name, and the model's `ParameterError` for an invalid value.
+        """
+        known = [item.name for item in fields(cls)]
+        given: dict[str, Any] = {}
+        for parameter, value in parameters:
+            if parameter not in known:
+                raise UnknownNameError(f"{cls.name} parameter", parameter, known)
+            given[parameter] = value
+        return cls(**given)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from cosched_hwmodel.contention import INT64, Load, ParameterError, from_parameters, parameters_of
+from cosched_hwmodel.contention import INT64, Load, ParameterError, Parametric
 from cosched_hwmodel.draws import choice, uniform, uniforms
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
@@ -129,8 +129,10 @@ class StatisticalParameterError(ParameterError):
 
 
 @dataclass(frozen=True, slots=True)
-class StatisticalModel:
+class StatisticalModel(Parametric):
     """The slowdown of pairs of jobs on one node; raises StatisticalParameterError."""
+
+    name: ClassVar = "statistical"
 
     pair_seed: int = 1
     # Table 4, SL_cos: percent of the ordered pairs whose slowdown lies in [1.0, 1.1), [1.1, 1.2), ...
@@ -147,15 +149,6 @@ class StatisticalModel:
         ):
             raise StatisticalParameterError("shares", f"a tuple of whole percentages that add up to {PERCENT}", shares)
 
-    @property
-    def name(self) -> str:
-        """Return ``statistical``."""
-        return "statistical"
-
-    def parameters(self) -> tuple[tuple[str, int | tuple[int, ...]], ...]:
-        """Return (name, value) of every field, in their order: the form in a belief."""
-        return parameters_of(self)
-
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> StatisticalModel:
         """Return the model of these parameters, with defaults for missing ones; shares may be a list as well.
@@ -163,7 +156,7 @@ class StatisticalModel:
         Raises UnknownNameError for an unknown parameter name, StatisticalParameterError for an invalid value.
         """
         plain = ((name, tuple(value) if isinstance(value, list) else value) for name, value in parameters)
-        return from_parameters(cls, "statistical", plain)
+        return super(StatisticalModel, cls).from_parameters(plain)  # slots make another class: no plain `super()`
 
     def coscheduling(self, job: int, other: int) -> float:
         """Return the slowdown of ``job`` while ``other`` is on its nodes (SL_cos), at least 1 (section 4.9).

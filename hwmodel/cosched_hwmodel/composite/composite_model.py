@@ -13,12 +13,12 @@ Demand does not shrink when a process is slowed down; only shares of caches are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from cosched_hwmodel.composite.on_node import OVERLAPS, OnNode, Placed, sites_of
-from cosched_hwmodel.contention import ParameterError, from_parameters, parameters_of
+from cosched_hwmodel.contention import ParameterError, Parametric
 from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
@@ -45,11 +45,13 @@ class Breakdown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CompositeModel:
+class CompositeModel(Parametric):
     """Penalties of groups of processes by what they ask for and where they are; ``_ppm`` are millionths.
 
     Raises CompositeParameterError and UnknownNameError, both HardwareModelError.
     """
+
+    name: ClassVar = "composite"
 
     overlap: str = "independent"  # of the times in which processes use a resource: `OVERLAPS`
     # Whose bandwidth processes share: that of their socket, or (node) of all sockets together
@@ -69,23 +71,6 @@ class CompositeModel:
         for name in ("queueing_ppm", "paging_ppm", "paging_slope_ppm"):
             if not 0 <= getattr(self, name) <= _MOST_PPM:
                 raise CompositeParameterError(name, f"0 to {_MOST_PPM}", getattr(self, name))
-
-    @property
-    def name(self) -> str:
-        """Return ``composite``."""
-        return "composite"
-
-    def parameters(self) -> tuple[tuple[str, int | str], ...]:
-        """Return (name, value) of every field, in their order: the form in a belief."""
-        return parameters_of(self)
-
-    @classmethod
-    def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> CompositeModel:
-        """Return the model of these parameters, with defaults for missing ones.
-
-        Raises UnknownNameError for an unknown parameter name, CompositeParameterError for an invalid value.
-        """
-        return from_parameters(cls, "composite", parameters)
 
     def penalties(self, node: NodeShape, placed: Sequence[Placed]) -> list[float]:
         """Return the penalty of each group: that of its slowest process, 0 at full speed.

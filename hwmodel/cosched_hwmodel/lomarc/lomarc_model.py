@@ -6,11 +6,12 @@ Source: Sodan and Lan, "LOMARC - Lookahead Matchmaking for Multi-Resource Cosche
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import ClassVar
 
-from cosched_hwmodel.contention import INT64, Load, ParameterError, from_parameters, parameters_of
+from cosched_hwmodel.contention import INT64, Load, ParameterError, Parametric
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.lomarc import C_SCOPES, CPUS
@@ -29,11 +30,13 @@ class LomarcParameterError(ParameterError):
 
 
 @dataclass(frozen=True, slots=True)
-class LomarcModel:
+class LomarcModel(Parametric):
     """The slowdown of pairs of jobs on one node; ``_ppm`` are millionths.
 
     Raises LomarcParameterError and UnknownNameError, both HardwareModelError.
     """
+
+    name: ClassVar = "lomarc"
 
     # True: the time in which neither competes counts as 1; False: the printed formula, cut at 1
     remainder: bool = False
@@ -62,23 +65,6 @@ class LomarcModel:
         ):
             if not low <= getattr(self, name) <= high:
                 raise LomarcParameterError(name, f"{low} to {high}", getattr(self, name))
-
-    @property
-    def name(self) -> str:
-        """Return ``lomarc``."""
-        return "lomarc"
-
-    def parameters(self) -> tuple[tuple[str, bool | int | str], ...]:
-        """Return (name, value) of every field, in their order: the form in a belief."""
-        return parameters_of(self)
-
-    @classmethod
-    def from_parameters(cls, parameters: Iterable[tuple[str, object]]) -> LomarcModel:
-        """Return the model of these parameters, with defaults for missing ones.
-
-        Raises UnknownNameError for an unknown parameter name, LomarcParameterError for an invalid value.
-        """
-        return from_parameters(cls, "lomarc", parameters)
 
     def c_ppm(self, job_a: int, bound_a: str, job_b: int, bound_b: str) -> int:
         """Return how much longer the CPU parts of two jobs take while both compute: c = 2·competing + different.

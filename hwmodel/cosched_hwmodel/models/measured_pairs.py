@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
-from cosched_hwmodel.contention import ParameterError, from_parameters, parameters_of
+from cosched_hwmodel.contention import ParameterError, Parametric
 from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable
 from cosched_hwmodel.pairs import LEAST_SLOWDOWN, MOST_SLOWDOWN, Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.topology import NodeShape
@@ -24,8 +24,10 @@ class PairsParameterError(ParameterError):
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredRatios:
+class MeasuredRatios(Parametric):
     """The parameters of `MeasuredPairs`, in the form in a belief; raises PairsParameterError."""
+
+    name: ClassVar = "pairs"
 
     applications: tuple[str, ...] = ()
     # Run time beside each partner over the compact one, row by row: rows are applications, and so are columns. 0: unknown.
@@ -61,10 +63,6 @@ class MeasuredRatios:
             tuple([each.spreads.get(name, UNKNOWN) for each in tables.values() for name in names]),
             tuple(table.types),
         )
-
-    def parameters(self) -> tuple[tuple[str, tuple[str, ...] | tuple[float, ...]], ...]:
-        """Return (name, value) of every field, in their order: the form in a belief."""
-        return parameters_of(self)
 
 
 class MeasuredPairs(PairModel):
@@ -112,7 +110,7 @@ class MeasuredPairs(PairModel):
         Raises UnknownNameError for an unknown parameter name, PairsParameterError for an invalid value.
         """
         plain = ((name, tuple(value) if isinstance(value, list) else value) for name, value in parameters)
-        return cls(from_parameters(MeasuredRatios, "pairs", plain))
+        return cls(MeasuredRatios.from_parameters(plain))
 
     def on(self, node: NodeShape) -> MeasuredPairs:
         """Return the table of the node's type, which is its name, if there is one; on a device, with jobs that have it all."""
