@@ -40,6 +40,8 @@ def test_a_job_is_not_eligible_before_its_begin_time() -> None:
     assert told_jobs(site) == [3]
     (shown,) = site.told(requests.ShowJobs((requests.Target(1),)))["jobs"]
     assert shown["begin_s"] == 70
+    no_array = site.live.examine(ROOT, requests.CancelJobs((requests.Target(2, 0),)))
+    assert isinstance(no_array, requests.Refused)
     site.do(requests.CancelJobs((requests.Target(2),)), 20)
     assert site.live.due_us() == 70 * SECOND
     site.advance(69.9)

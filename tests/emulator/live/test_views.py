@@ -138,7 +138,7 @@ def test_nodes_are_shown_in_every_state() -> None:
     site.do(submit(5, memory_mb=30, ppn_min=1))
     site.do(submit(1))
     site.start(0, begin(1, run_on(0, 2, 3, 2), run_on(2, 1, 1, 1)), begin(2, run_on(6, 1, 8, 1)))
-    site.do(requests.DrainNodes((1, 3), "fans"))
+    assert site.do(requests.DrainNodes((1, 3, 7), "fans"))["unchanged"] == [[7, "there is no such node"]]
     site.live.manager.nodes.broken.add(4)
     site.live.manager.nodes.set_slowdown(5, 1.5)
     rows = site.rows(requests.ListNodes())
