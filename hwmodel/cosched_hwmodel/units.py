@@ -52,9 +52,6 @@ def parse_seconds(text: str) -> int:
     return sign * (int(whole) * SECOND_US + int(fraction.ljust(6, "0")))
 
 
-# Countable resources, such as GPUs and licences: how many of each name.
-
-
 def duration_s(text: str) -> int:
     """Return the seconds of min, min:s, h:m:s, d-h, d-h:m or d-h:m:s, as Slurm writes limits; ValueError says the expected form."""
     matched = re.fullmatch(r"(?:(\d{1,7})-)?(\d{1,12})(?::(\d{1,12}))?(?::(\d{1,12}))?", text, re.ASCII)
@@ -64,6 +61,9 @@ def duration_s(text: str) -> int:
     given = [int(part) for part in parts if part is not None]
     units: tuple[int, ...] = (3600, 60, 1) if days is not None or len(given) == 3 else (60, 1)
     return 86_400 * int(days or 0) + sum([unit * number for unit, number in zip(units, given, strict=False)])
+
+
+# Countable resources, such as GPUs and licences: how many of each name.
 
 
 def amounts_of(text: str) -> tuple[tuple[str, int], ...]:
