@@ -113,11 +113,8 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(choices)}"
 
 
-RAISED_OUTSIDE: Final = (
-    Exception,
-    SystemExit,
-    GeneratorExit,
-)  # by code from outside, which does not interrupt the program
+# By code from outside, which does not interrupt the program. No generator may catch these around a yield: its own end is one of them.
+RAISED_OUTSIDE: Final = (Exception, SystemExit, GeneratorExit)
 
 
 @contextmanager

@@ -425,7 +425,7 @@ class _Trial:
             raise self._problem(f"the scheduler's state is broken: {error}") from error
         work = self._core.view.work
         cut = work.cut or work.spent  # a decision that stops at its budget may have left something to the next one
-        more = next(self._pass(), None)
+        more = self._one_more()
         if more is not None and not cut:
             raise self._problem(f"one more pass at the same instant still decides: {brief(more)}")
         self.decisions += len(actions)
@@ -505,10 +505,10 @@ class _Trial:
                 raise  # not the policy's fault
             raise self._problem(f"{type(error).__name__}: {error}") from error
 
-    def _pass(self) -> Iterator[m.Action]:
-        """Ask for decisions once more, without carrying them out."""
+    def _one_more(self) -> m.Action | None:
+        """Ask for decisions once more, without carrying them out; return the first one."""
         with from_outside(lambda told: self._problem(f"in a second pass, {told}")):
-            yield from self._policy.decide(self._core.view)
+            return next(iter(self._policy.decide(self._core.view)), None)
 
     def _new_core(self, policy: Policy) -> SchedulerCore:
         """Return a new core made from the manager's present state."""
