@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -162,7 +164,9 @@ class _Collector:
         """Begin to collect the records until the next start."""
         self._head: list[Facts] = []
         self._waits: list[Facts] = []
-        self._later: dict[int, int] = {}  # by job that was submitted later and has started: when, for the first time
+        # Jobs that were submitted later and have started, by number (a trace may have millions), and how many did at the last instant
+        self._later = array("q")
+        self._later_at_us, self._later_at_once = -1, 0
         self._promises: list[Facts] = []
         self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
         self._removed: Counter[str] = Counter()
@@ -251,7 +255,7 @@ class _Collector:
             self._own_start(record)
             return
         if self._own is not None and (record["submit_us"], record["job"]) > self._own:
-            self._later.setdefault(record["job"], record["at_us"])
+            self._count_later(record["job"], record["at_us"])
         if record.get("host") == self._job and self.starts and self._job not in record.get("together", ()):
             guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": record.get("slowdown")}
             self.starts[-1]["joined_by"].append(guest)
@@ -291,7 +295,8 @@ class _Collector:
         facts["expected_response_us"] = self._response_us
         facts["head"] = self._head
         facts["waits"] = self._waits
-        facts["overtaken_by"] = sum([at_us < record["at_us"] for at_us in self._later.values()])
+        at_once = self._later_at_once if record["at_us"] == self._later_at_us else 0
+        facts["overtaken_by"] = len(self._later) - at_once  # those that started earlier
         facts["promises"] = self._promises
         looked_at = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
         facts["looked_at"] = {**looked_at, "slowed_by": dict(self._slowed)}
@@ -310,6 +315,14 @@ class _Collector:
         self._quanta.append(gang_facts.Quanta(self._job))
         self.starts.append(facts)
         self._wait()
+
+    def _count_later(self, job: int, at_us: int) -> None:
+        """Count a job that was submitted later, with its first start."""
+        place = bisect_left(self._later, job)
+        if job not in self._later[place : place + 1]:
+            self._later.insert(place, job)
+            self._later_at_once = 1 + (self._later_at_once if at_us == self._later_at_us else 0)
+            self._later_at_us = at_us
 
     def _count_look(self, search: gang_facts.Record) -> None:
         """Count the result for the job of another job's search for a partner."""
