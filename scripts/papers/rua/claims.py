@@ -299,7 +299,7 @@ RULES: Final = (
     _built("P3: mixes by share of jobs, HIGH 80/10/10, MED 50/10/40, LOW 10/10/80"),
     _built("P4: 4 processors and 6,000 MB/s a node; network and memory do not count"),
     not_checkable("P5: demand of a greedy process", "the sentence is missing",
-        "2,000 MB/s; 1,677 or 1,700 would give the 11.8 % of Table 5, BLUE HIGH"),
+        "2,000 MB/s; 1,677 would give the 11.8 % of Table 5, BLUE HIGH"),
     _built("P6: penalty of a window, sum over windows, maximum over nodes"),
     _built("P7: SJBF, one reservation, head first come, first served"),
     _built("P8: thresholds 1, 1.15, 1.25, 1.5 (LCT) and 1.15, 1.20, 1.25, 1.5 (RUA)"),

@@ -70,7 +70,6 @@ _DEMANDED: Final = (*MAIN, FF_EXTENDS)
 PRINTED_DEMAND: Final = "1677"  # of which Table 5's 11.8 % of FF, BLUE HIGH, follows
 DEMANDS: Final[Mapping[str, tuple[Variant, Sequence[int]]]] = {
     PRINTED_DEMAND: (Variant("1,677 MB/s", _demand(1677), (), WORKLOADS, _DEMANDED), WINDOWS),
-    "1700": (Variant("1,700 MB/s", _demand(1700), (), HARD, MAIN), WINDOWS[:1]),
     "1800": (Variant("1,800 MB/s", _demand(1800), (), HARD, _DEMANDED), APART),
 }
 # What the paper leaves open beside that; the first window only.
