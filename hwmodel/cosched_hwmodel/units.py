@@ -52,9 +52,13 @@ def parse_seconds(text: str) -> int:
     return sign * (int(whole) * SECOND_US + int(fraction.ljust(6, "0")))
 
 
-def duration_s(text: str) -> int:
-    """Return the seconds of min, min:s, h:m:s, d-h, d-h:m or d-h:m:s, as Slurm writes limits; ValueError says the expected form."""
-    matched = re.fullmatch(r"(?:(\d{1,7})-)?(\d{1,12})(?::(\d{1,12}))?(?::(\d{1,12}))?", text, re.ASCII)
+def duration_s(text: str, digits: int = 12) -> int:
+    """Return the seconds of min, min:s, h:m:s, d-h, d-h:m or d-h:m:s, as Slurm writes limits; ValueError says the expected form.
+
+    ``digits``: most of them behind a colon. Slurm itself writes two, its users may write more.
+    """
+    rest = rf"(?::(\d{{1,{digits}}}))?"
+    matched = re.fullmatch(rf"(?:(\d{{1,7}})-)?(\d{{1,12}}){rest}{rest}", text, re.ASCII)
     if matched is None:
         raise ValueError("minutes, min:s, h:m:s, d-h, d-h:m or d-h:m:s")
     days, *parts = matched.groups()

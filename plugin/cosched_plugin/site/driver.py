@@ -158,11 +158,10 @@ class Driver:
     # As after a manager has lost its state, and with the store of another manager.
     def _forget_others(self, snapshot: Snapshot) -> None:
         """Let the jobs of the store end whose numbers other jobs have by now: what was decided for them is not for these."""
-        known = {job_id: self.books.polled(job_id) for job_id in snapshot.jobs}
         others = {
             job_id
             for job_id, polled in snapshot.jobs.items()
-            if (was := known[job_id]) is not None and is_another(was, polled.spec.submit_us, polled.restarts)
+            if (was := self.books.polled(job_id)) and is_another(was, polled.spec.submit_us, polled.restarts)
         }
         self._orders = [order for order in self._orders if others.isdisjoint(_jobs_of(order.action))]
         self._tell_books([m.JobEnded(job_id, m.UNKNOWN) for job_id in sorted(others)])

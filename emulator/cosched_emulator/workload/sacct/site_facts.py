@@ -83,7 +83,7 @@ class Record:
     def seconds(self, name: str) -> int | None:
         """Return a duration; None for none."""
         found: int | None = self.read(
-            name, lambda text: duration_s(text) if text else None, "a duration such as 1-02:03:04"
+            name, lambda text: duration_s(text, digits=2) if text else None, "a duration such as 1-02:03:04"
         )
         return found
 
