@@ -161,7 +161,12 @@ def test_facts_of_every_form_are_read(tmp_path: Path) -> None:
         ("qos", "|10|", "|ten|", "qos.txt:2: field 'Priority': expected a whole number, got 'ten'"),
         ("qos", "cpu=6", "cpu:6", "qos.txt:3: field 'GrpTRES': expected amounts such as cpu=4"),
         ("partitions", "MaxTime=UNLIMITED", "MaxTime=soon", "partitions.txt:6: field 'MaxTime': expected a duration"),
-        ("partitions", "MaxTime=UNLIMITED", "MaxTime=1:100:00", "partitions.txt:6: field 'MaxTime': expected a duration"),
+        (
+            "partitions",
+            "MaxTime=UNLIMITED",
+            "MaxTime=1:100:00",
+            "partitions.txt:6: field 'MaxTime': expected a duration",
+        ),
         ("nodes", "Gres=gpu:a100:4(", "Gres=gpu:a b:4(", "nodes.txt:4: field 'Gres': expected resources such as"),
         ("nodes", "NodeName=n2", "NodeName=", "nodes.txt:2: field 'NodeName': expected a name, got ''"),
         ("reservations", "EndTime=2026-03-02T13", "EndTime=2026-03-02T25", "field 'EndTime': expected a time such as"),
