@@ -153,7 +153,7 @@ def queue(
     Examples:
       cosched-emulator queue --me --states PD
       cosched-emulator queue --start
-      cosched-emulator queue -o jobid,name,state,reason --sort=-priority -i 5
+      cosched-emulator queue -o jobid,name,state,reason --sort=-priority
     """
     from cosched_emulator.users.requests import ListJobs, ListStarts
 
