@@ -140,8 +140,8 @@ def plot(
     out: Path = option("--out FILE", "A .png, .svg or .pdf file."),
     quantity: str = option("--quantity", "What ecdf shows.", list(DISTRIBUTIONS), "bsld"),
     population: str = POPULATION,
-    from_h: float | None = option("--from-h HOURS", "Where quanta begin.  [default: first submission]"),
-    to_h: float | None = option("--to-h HOURS", "Where quanta end.  [default: last end]"),
+    from_h: float | None = option("--from-h HOURS", "quanta: first hour to draw.  [default: first submission]"),
+    to_h: float | None = option("--to-h HOURS", "quanta: last hour to draw.  [default: last end]"),
     title: str = TITLE,
 ) -> None:
     """Draw a picture of runs. The page of the command report shows what a run did over time.

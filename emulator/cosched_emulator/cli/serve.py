@@ -82,7 +82,7 @@ def serve(
     ),
     keep: float | None = option(
         "--keep S",
-        "With --archive: do not move those of the last S emulated seconds.  [default: 0]",
+        "With --archive: leave jobs that ended in the last S emulated seconds.  [default: 0]",
         click.FloatRange(min=0),
     ),
     keys: str | None = option("--keys FOLDER", "Keyring of this manager and of its peers.", A_FILE),

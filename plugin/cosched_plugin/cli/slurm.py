@@ -96,7 +96,7 @@ def slurm(
     trace_file: str | None = TRACE,
     record: str | None = option("--record FILE", "Write every batch and its answer there: a new file of JSON lines."),
     api: str = option(
-        "--api VERSION", "Version of the interface, such as v0.0.38. [default: the first answered]", default=""
+        "--api VERSION", "Version of the interface, such as v0.0.38. [default: the first that answers]", default=""
     ),
     log_json: bool = LOG_JSON,
     quiet: bool = QUIET,
