@@ -269,7 +269,7 @@ class Cluster(Manager):
             if (reserved >> number & 1 and not self._chooses) or (node.reserved and not reserved >> number & 1)
         }
         for number, name in enumerate(self.names):
-            state = takes.get(name, False)
+            state = takes.get(name, self._places.nodes[number].cloud)
             if (number in self.down) if state is None else not state:
                 down.add(number)
         return frozenset(down)

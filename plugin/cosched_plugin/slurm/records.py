@@ -323,6 +323,7 @@ class SlurmNode(NamedTuple):
     disk_mb: int = 0
     reserved: bool = False  # for some jobs, now
     planned: bool = False  # to be kept, free as it is, for a job that Slurm's backfill has planned
+    cloud: bool = False  # while its power is off, Slurm may not show it
 
 
 class SlurmPartition(NamedTuple):
@@ -466,6 +467,7 @@ def node_of(record: Record) -> SlurmNode:
         _whole(record, "temporary_disk", MOST_MB) or 0,
         not {"MAINTENANCE", "RESERVED"}.isdisjoint(words),
         "PLANNED" in words,
+        "CLOUD" in words,
     )
 
 

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from tests.plugin.slurm.bed import RECORDED
 from tests.plugin.slurm.test_actuator import MINUTE_US, Slurm, ready_actuator, start
+from tests.plugin.slurm.test_threads import NOW_US, cluster_of
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.protocol.messages import KillJob, ReviseJob, Run, StartJob
+from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import Silent
 from cosched_plugin.slurm.cluster import task_number
 from cosched_plugin.slurm.dialect import MET, Change, dialect_of, scontrol_words
@@ -63,6 +65,17 @@ def test_a_node_that_slurm_saves_power_on_takes_jobs_while_slurm_would_wake_it(s
     parts = {"name": "n0", "sockets": 1, "cores": 2, "threads": 1}
     newer, older = {"state": state}, {"state": state[0].lower(), "state_flags": state[1:]}
     assert [node_of({**parts, **shown}).takes_jobs for shown in (newer, older)] == [takes, takes]
+
+
+def test_a_cloud_node_that_slurm_shows_no_more_has_its_power_off_and_takes_jobs() -> None:
+    """As 22.05, without PrivateData=cloud."""
+    parts = {"sockets": 1, "cores": 2, "threads": 1, "partitions": ["co"], "state": "idle"}
+    cloud = {**parts, "name": "n1", "state_flags": ["CLOUD"]}
+    cluster = cluster_of([node_of(record) for record in ({**parts, "name": "n0"}, cloud)], 1)
+    books = Books(cluster.machine)
+    assert cluster.snapshot(NOW_US, books).down == set()
+    cluster.polls.nodes = []
+    assert cluster.snapshot(NOW_US, books).down == {0}
 
 
 @pytest.mark.parametrize("form", [lambda at_s: at_s, lambda at_s: {"set": True, "infinite": False, "number": at_s}])
