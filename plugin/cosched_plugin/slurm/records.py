@@ -51,7 +51,7 @@ _GOOD: Final = frozenset({"IDLE", "ALLOCATED", "MIXED"})
 _BAD_FLAGS: Final = frozenset(
     {
         "DRAIN", "FAIL", "POWERING_DOWN", "POWER_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNDRAIN", "PLANNED_DOWN",
-        "INVALID_REG", "INVALID", "NO_RESPOND_DOWN",
+        "INVALID_REG", "INVALID", "NO_RESPOND_DOWN", "BLOCKED",
     }
 )  # fmt: skip
 
@@ -371,6 +371,8 @@ def job_of(record: Record) -> SlurmJob:
     held = "admin" if state in _NEVER_HERE else _HOLDS.get(fields["reason"], "") if state in WAITING else ""
     wishes = [option for name, option in _WISHES.items() if _plain(record.get(name)) not in (*_PLAIN, _NO_SPEC)]
     wishes += [option for name, option in _ONES.items() if (_whole(record, name) or 1) not in (1, 0xFFFF)]
+    # Slurm keeps a block for it (topology/block), and starts it once no other job is there.
+    wishes += ["--exclusive=topo"] if "topo" in words_of(record.get("shared")) else []
     # With `-N 2-4` alone Slurm shows a CPU, and a task for each of two nodes.
     if state in WAITING and 0 < fields["cpus"] < fields["tasks"] != fields["node_count"]:
         wishes.append("--overcommit")

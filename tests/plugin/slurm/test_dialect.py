@@ -59,12 +59,17 @@ def test_a_plain_job_is_understood_by_every_version(file: str) -> None:
         (["IDLE", "POWERING_DOWN"], False),
         (["DOWN", "POWERED_DOWN"], False),  # it has not come up in ResumeTimeout
         (["IDLE", "DRAIN", "POWERED_DOWN"], False),
+        (["IDLE", "BLOCKED"], False),  # a job with --exclusive=topo has its block
     ],
 )
 def test_a_node_that_slurm_saves_power_on_takes_jobs_while_slurm_would_wake_it(state: list[str], takes: bool) -> None:
     parts = {"name": "n0", "sockets": 1, "cores": 2, "threads": 1}
     newer, older = {"state": state}, {"state": state[0].lower(), "state_flags": state[1:]}
     assert [node_of({**parts, **shown}).takes_jobs for shown in (newer, older)] == [takes, takes]
+
+
+def test_a_job_that_keeps_a_block_of_nodes_to_itself_is_left_to_slurm() -> None:
+    assert job_of({"job_id": 1, "job_state": ["PENDING"], "shared": ["topo"]}).wishes == ("--exclusive=topo",)
 
 
 def test_a_cloud_node_that_slurm_shows_no_more_has_its_power_off_and_takes_jobs() -> None:
