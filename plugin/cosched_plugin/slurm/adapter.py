@@ -169,7 +169,7 @@ def enforce(
         open_things.enter_context(only_process(state))
         open_things.enter_context(only_placing(asked.site, shown(_show("config"))))
         cluster = asked.cluster(observed=False, acts=True)
-        store = open_store(state, cluster.names, log)
+        store = open_store(state, cluster.names, cluster.machine, log)
         open_things.callback(store.close)
         trace = None if trace_file is None else open_things.enter_context(TraceFile(trace_file)).write
         record = None if record_file is None else open_things.enter_context(TraceFile(record_file, at_once=True)).write
@@ -328,11 +328,13 @@ def _give_back(
     return failed
 
 
-def open_store(state: str, names: tuple[str, ...], log: Log) -> Store:
-    """Return the store; a fresh one, beside the old, where that is about other nodes."""
+def open_store(state: str, names: tuple[str, ...], machine: Welcome, log: Log) -> Store:
+    """Return the store; a fresh one, beside the old, where that is about other nodes, or a policy that pairs jobs does not."""
     if why := open_folder(state):
         log("open-folder", why, level=WARNING)
-    key = f"nodes {','.join(names)}"  # the first number is theirs: the books count nodes in this order
+    # The first number is theirs: the books count nodes in this order, and what is free on nodes of these sizes.
+    sizes = [(*kind[:5], kind.resources) for kind in machine.nodes]
+    key = f"nodes {','.join(names)} {sizes} {machine.licences}"
     store = Store(state)
     if store.number(key) != 1:
         store.close()
@@ -342,7 +344,7 @@ def open_store(state: str, names: tuple[str, ...], log: Log) -> Store:
                 os.remove(state + suffix)
         log(
             "other-nodes",
-            f"{state} describes other nodes and was renamed to {state}.old: notes and wakes in it are lost",
+            f"{state} describes other nodes, or jobs a core, and was renamed to {state}.old: notes and wakes in it are lost",
         )
         store = Store(state)
         store.number(key)

@@ -19,10 +19,12 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.threads import each_node
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.site.books import Books
+from cosched_plugin.slurm.adapter import open_store
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
+from cosched_terminal.console import Log
 
 RECORDED = Path(__file__).parent / "recorded" / "threads.json.gz"
 SITE = Site(("co",), unknown_alone=False)
@@ -109,3 +111,13 @@ def test_nodes_have_a_seat_for_each_job_of_a_core_whatever_its_threads() -> None
         assert (kind.nodes, kind.sockets, kind.cores_per_socket, kind.threads_per_core) == (4, 2, 2, share)
     with pytest.raises(UsageError, match="all nodes must have the same number of threads a core: h0 2 and h3 1"):
         cluster_of([*nodes[:3], nodes[3]._replace(threads_per_core=1)], 1)
+
+
+def test_the_store_of_a_policy_that_pairs_is_not_read_by_one_that_does_not(tmp_path: Path) -> None:
+    """Its books have jobs on seats that the other one's nodes do not have."""
+    renamed = []
+    for share in (2, 2, 1):
+        cluster = cluster_of(nodes_of("24.11"), share)
+        open_store(str(tmp_path / "store"), cluster.names, cluster.machine, Log("test")).close()
+        renamed.append((tmp_path / "store.old").exists())
+    assert renamed == [False, False, True]
