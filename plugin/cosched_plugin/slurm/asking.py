@@ -137,6 +137,8 @@ class GuestActuator(SlurmActuator):
             return "cosched has requeued it"
         if self._cluster.records[job_id].partition in self._cluster.site.guests:
             return "it still has the list of nodes of an earlier request to be a guest"
+        if self._cluster.records[job_id].restarts and job_id not in self.seen_waiting:
+            return "Slurm has requeued it"  # its node has died, say
         return "it was pending in the partition of guests, where cosched had not put it" + (
             ": does another cosched-plugin run, on another machine?" if job_id in self.seen_waiting else ""
         )

@@ -117,6 +117,12 @@ def test_who_else_asks_for_guests_is_told() -> None:
     )
 
 
+def test_a_guest_that_slurm_has_requeued_is_put_back_as_that() -> None:
+    slurm = Slurm()
+    slurm.job(4, partition="guest", required_nodes="n0", restart_cnt=1)
+    assert Bench(slurm).said("orphan") == ["job 4 is back: Slurm has requeued it"]
+
+
 def test_what_is_cancelled_before_it_begins_is_told() -> None:
     slurm = hosted()
     bench = Bench(slurm)
