@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import zmq
 
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.common.sockets import receive_event, receive_frames, send_frames
+from cosched_plugin.common.sockets import connect, receive_event, receive_frames, send_frames
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
@@ -64,7 +64,6 @@ class Connection:
         self._socket.sndhwm = WAITING
         self._socket.maxmsgsize = MAX_FRAME_BYTES
         self._socket.rcvtimeo = self._socket.sndtimeo = round(SLICE_S * 1000)
-        self._socket.ipv6 = "[" in endpoint
         if takes_keys(endpoint):
             self._socket.heartbeat_ivl = HEARTBEAT_MS
             self._socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
@@ -78,7 +77,7 @@ class Connection:
                 from cosched_plugin.common.curve import secure_client  # noqa: PLC0415 - few have keys
 
                 secure_client(self._socket, keys.own_secret, keys.manager_public)
-            self._socket.connect(endpoint)
+            connect(self._socket, endpoint)
         except zmq.ZMQError as error:
             self.close()
             raise UsageError(f"{endpoint}: cannot connect there: {error}") from error

@@ -14,7 +14,7 @@ from typing import Any, Final
 import zmq
 
 from cosched_plugin.common.errors import ProtocolError, RemoteProtocolError, UsageError
-from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket, router_socket
+from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, connect, remove_socket, router_socket
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.endpoint import why_not
 
@@ -97,9 +97,8 @@ def ask_status(endpoint: str, timeout_s: float) -> dict[str, Any]:
         asker.linger = 0
         asker.maxmsgsize = MAX_ANSWER_BYTES
         asker.rcvtimeo = asker.sndtimeo = round(timeout_s * 1000)
-        asker.ipv6 = "[" in endpoint
         try:
-            asker.connect(endpoint)
+            connect(asker, endpoint)
             asker.send_multipart([MAGIC, pack({"type": "status"})])
             frames = asker.recv_multipart()
         except zmq.Again:

@@ -11,6 +11,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from cosched_emulator.errors import LinkError
 from cosched_plugin.batsim.messages import MAX_MESSAGE_BYTES
+from cosched_plugin.common.sockets import connect
 from cosched_plugin.protocol.endpoint import why_not
 
 LOOK_MS: Final = 200  # how soon a scheduler that is gone is noticed
@@ -36,7 +37,7 @@ class BatsimLink:
         self._socket.maxmsgsize = MAX_MESSAGE_BYTES
         self._socket.rcvtimeo = LOOK_MS
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
-        self._socket.connect(endpoint)
+        connect(self._socket, endpoint)
         self._heard = False
         self.spent_s = 0.0  # in waiting for replies
 

@@ -16,6 +16,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
 from cosched_emulator.users import requests as r
+from cosched_plugin.common.sockets import connect
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import JobSpec
@@ -156,7 +157,7 @@ class ManagerConnection:
 
                 secure_client(socket, *self._keys)
             self._events = socket.get_monitor_socket(_HANDSHAKE_FAILED)
-            socket.connect(self.endpoint)
+            connect(socket, self.endpoint)
         except zmq.ZMQError as error:
             self._socket = socket
             self._hang_up()

@@ -1,4 +1,4 @@
-"""What both programs do with ZeroMQ sockets: bind them, and send and receive messages of several frames."""
+"""What both programs do with ZeroMQ sockets: bind and connect them, and send and receive messages of several frames."""
 
 from __future__ import annotations
 
@@ -85,6 +85,12 @@ def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
     finally:
         os.umask(before)
     return router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:
+    """Connect, also to an IPv6 address, which ZeroMQ by default takes and never reaches; zmq.ZMQError as ZeroMQ."""
+    socket.ipv6 = "[" in endpoint
+    socket.connect(endpoint)
 
 
 def remove_socket(endpoint: str) -> None:

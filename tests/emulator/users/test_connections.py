@@ -6,7 +6,10 @@ import ctypes
 import os
 import socket
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 import pytest
@@ -26,11 +29,15 @@ from tests.emulator.users.site import (
 )
 from tests.processes import ended, start_python, wait_until
 
+from cosched_emulator.couplings.batsim_link import BatsimLink
+from cosched_emulator.errors import LinkError
 from cosched_emulator.users import user_limits
-from cosched_emulator.users.requests import Done
+from cosched_emulator.users.client import ManagerConnection
+from cosched_emulator.users.requests import Done, ShowStatus
 from cosched_emulator.users.user_limits import Connections
 from cosched_plugin.common.curve import Keyring
-from cosched_plugin.common.sockets import router_socket
+from cosched_plugin.common.errors import EndpointError
+from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, router_socket
 
 
 def _open_at_last(clients: list[socket.socket], count: int) -> bool:
@@ -52,6 +59,32 @@ def _open_at_last(clients: list[socket.socket], count: int) -> bool:
         time.sleep(0.05)
     time.sleep(0.2)
     return left == sum(map(is_open, clients)) == count
+
+
+def _ask_as_user(endpoint: str) -> None:
+    with ManagerConnection(endpoint, timeout_s=1) as connection, suppress(LinkError):
+        connection.ask(ShowStatus())
+
+
+def _ask_as_batsim(endpoint: str) -> None:
+    link = BatsimLink(endpoint, wait_s=1, deadline_s=1)
+    with suppress(LinkError):
+        link.ask(b"{}")
+    link.close()
+
+
+@pytest.mark.parametrize("ask", [_ask_as_user, _ask_as_batsim])
+def test_an_ipv6_address_is_reached(ask: Callable[[str], None]) -> None:
+    with zmq.Context() as context, router_socket(context) as router:
+        try:
+            endpoint = bind_private(router, "tcp://[::1]:*", OWNER_ONLY)
+        except EndpointError:
+            pytest.skip("this machine has no IPv6")
+        router.rcvtimeo = SOON_MS
+        asking = Thread(target=ask, args=(endpoint,))
+        asking.start()
+        assert router.recv_multipart()
+        asking.join()
 
 
 def test_a_peer_cannot_claim_the_next_name(site: Site) -> None:
