@@ -263,6 +263,16 @@ def check_profile(
     return size
 
 
+def _hosts_of(profiles: Mapping[str, Any], name: str, seen: set[str]) -> set[int]:
+    """Return for how many hosts a profile and those in it are, where they name each; ``seen``: which not to look at again."""
+    profile = profiles[name]
+    if profile["type"] == "composed":
+        inner = set(map(str, profile["seq"])) - seen
+        seen |= inner
+        return set().union(*[_hosts_of(profiles, each, seen) for each in inner])
+    return {len(profile["cpu"])} if profile["type"] == "parallel" else set()
+
+
 def read_job(
     raw: Any, workload: str, path: str, profiles: Mapping[str, Any], numbers: JobNumbers, *, static: bool
 ) -> BatsimJob:
@@ -285,8 +295,8 @@ def read_job(
     if profile not in profiles:
         b.refuse(f"{path}.profile", "the name of a profile of its workload", profile)
     known = profiles[profile]
-    if known["type"] == "parallel" and len(known["cpu"]) != res:
-        b.refuse(f"{path}.profile", f"a profile of {res} hosts, as res", f"{profile}, of {len(known['cpu'])}")
+    for hosts in _hosts_of(profiles, profile, set()) - {res}:
+        b.refuse(f"{path}.profile", f"a profile of {res} hosts, as res", f"{profile}, of {hosts}")
     estimate_us = DAY_US if limit_us is None else limit_us
     number = numbers.of(name)
     spec = JobSpec(number, submit_us, res, estimate_us, limit_us, str(raw.get("user", "")), ppn_max=0)

@@ -222,6 +222,8 @@ TOWER = {
         ([job("a", cosched={"demand": [1]})], PROFILES, "field 'jobs[0].cosched.demand': expected"),
         ([job("a", cosched="x")], PROFILES, "field 'jobs[0].cosched': expected an object"),
         ([job("a", "uneven")], PROFILES, "field 'jobs[0].profile': expected a profile of 1 hosts"),
+        ([job("a", "c", res=3)], {**PROFILES, "c": {"type": "composed", "seq": ["two", "uneven", "two"]}},
+            "field 'jobs[0].profile': expected a profile of 3 hosts, as res, got "),
         ([], {"p": {"type": "smpi"}}, "field 'profiles.p.type': expected a kind of profile that the emulator carries out"),
         ([], {"p": {"type": "TraceReplayProfile"}}, "field 'profiles.p.type': expected a kind of profile that the emulator carries"),
         ([], {"p": {"type": ["delay"]}}, "field 'profiles.p.type': expected a string"),
