@@ -121,6 +121,7 @@ def test_a_window_is_one_value() -> None:
     mean = figures.mean("x", lc)
     assert mean is not None
     assert (mean.mean, mean.n) == (5.0, 3)
+    assert mean.low > 0  # as over seeds, an amount is not below 0
     ratio = figures.ratio("x", other, lc)
     assert ratio is not None
     assert ratio.n == 3

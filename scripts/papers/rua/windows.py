@@ -16,7 +16,8 @@ from typing import Final
 from scripts.papers.figures import Figures, Where
 from scripts.papers.rua.experiment import WINDOWS, in_window
 
-from cosched_emulator.statistics.intervals import LEVEL, Interval, change_of, difference_of, interval_of
+from cosched_emulator.results.figures.comparison import most_of
+from cosched_emulator.statistics.intervals import LEVEL, Interval, amount_of, change_of, difference_of
 from cosched_emulator.studies.study_result import SEED, SeedRows
 
 WINDOW: Final = 1_000  # a pair of window and seed as a number: window x 1,000 + seed
@@ -36,7 +37,7 @@ class WindowRows(SeedRows):
 
     def interval(self, figure: str, level: float = LEVEL) -> Interval | None:
         """Return the mean of a figure with its interval over windows."""
-        return interval_of(by_window(self.by_seed(figure)), level)
+        return amount_of(by_window(self.by_seed(figure)), level, most_of(figure))
 
     def change(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
         """Return by how many percent a figure is above that of ``base`` (geometric mean), over the pairs that both have."""
@@ -68,7 +69,7 @@ class WindowFigures(Figures):
     def ratio(self, figure: str, where: Where, base: Where) -> Interval | None:
         """Return a figure over that of ``base``: the geometric mean, or the plain one where a figure is 0."""
         found = super().ratio(figure, where, base)
-        return interval_of(by_window(self.ratios(figure, where, base))) if found is None else found
+        return amount_of(by_window(self.ratios(figure, where, base))) if found is None else found
 
 
 def ratios(mine: Mapping[int, float], theirs: Mapping[int, float]) -> dict[int, float]:
