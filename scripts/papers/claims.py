@@ -1,7 +1,8 @@
 """The claims of papers: rows of their pages, and the rule by which all of them are judged (by `scripts.papers.rows` alone).
 
 A claim says that a figure lies in a band (`Band`). It holds or fails if it does so at every value of the figure's 95 % interval; else
-it is not shown. No interval, no verdict. *Within a quarter* is `quarter`, on all pages.
+it is not shown. No interval, no verdict. One on several figures fails if one does at the level that Bonferroni's correction for their
+number asks for. *Within a quarter* is `quarter`, on all pages.
 
 A paper prints the outcome of one sample of jobs, or the mean of a few. Where our mean fails a band around what is printed, and such a
 sample of ours might still give what is printed, the claim does not fail: it is within sampling.
@@ -38,15 +39,15 @@ PREDICTED, NOT_PREDICTED = "predicted", "**not predicted**"
 CLAIMS_HEAD: Final = ("id", "claim", "", "published", "measured", "sampling", "seeds", "p", "to decide", "verdict")
 MOST_SEEDS: Final = 1_000  # beyond, the mean lies at the bound
 VERDICTS: Final = (
-    "*Measured* is the mean over seeds (the geometric mean of changes and of ratios), with its 95 % confidence interval in parentheses."
-    " The *verdict* is *yes* if the claim holds at every value of the interval, *no* if it fails at every value, and else *not shown*."
-    " One seed has no interval, so its verdict is *not shown*. A claim that a figure is as published holds within a band around the"
-    " published figure. The band of a change or a ratio reaches a quarter of the effect (the change, or ratio - 1) to either side, and"
-    " at least two points; the band of a plain level reaches a quarter of the level to either side. *Sampling* is where a single sample"
-    " of our jobs would lie in 95 % of cases, as a paper prints a single sample. If the published figure lies there, a claim that"
-    " would fail is *within sampling*. *p* is the probability of such a verdict by chance alone. *(Holm)* marks verdicts that stand"
-    " after Holm's correction for all rows of the page. *To decide* is the number of seeds that would decide the row, if mean and"
-    " spread stay as they are."
+    "*Measured* is the mean over seeds (the geometric mean of changes and of ratios), with its 95 % confidence interval in"
+    " parentheses. The *verdict* is *yes* if the claim holds at every value of the interval, *no* if it fails at every value (of one"
+    " of several figures, after Bonferroni's correction), and else *not shown*, as with one seed. A claim that a figure is as"
+    " published holds within a band around the published figure. The band of a change or a ratio reaches a quarter of the effect"
+    " (the change, or ratio - 1) to either side, and at least two points; the band of a plain level reaches a quarter of the level"
+    " to either side. *Sampling* is where a single sample of our jobs would lie in 95 % of cases, as a paper prints a single sample."
+    " If the published figure lies there, a claim that would fail is *within sampling*. *p* is the probability of such a verdict by"
+    " chance alone. *(Holm)* marks verdicts that stand after Holm's correction for all rows of the page. *To decide* is the number"
+    " of seeds that would decide the row, with the same mean and spread."
 )
 
 

@@ -23,6 +23,7 @@ from scripts.tables import NOTHING, number, percent
 from cosched_emulator.statistics.intervals import (
     Interval,
     Verdict,
+    at_level,
     change_of,
     mean_interval,
     prediction,
@@ -369,8 +370,8 @@ def combined(
 ) -> Claim:
     """Return a claim that holds if all of some figures lie in their bands, and fails if one does not.
 
-    It has not run if one of them has not. The p of *yes* is the largest of theirs; that of *no* the least, times their number.
-    ``samples``: of which what is published is the mean.
+    It has not run if one of them has not. The p of *yes* is the largest of theirs; that of *no* the least, times their number: the
+    more figures, the likelier chance alone has one fail. ``samples``: of which what is published is the mean.
     """
     whole = [Part(*each) for each in parts]
     known = [(each.found, each.band) for each in whole if each.found is not None]
@@ -380,6 +381,11 @@ def combined(
     draws = [prediction(found, samples) for found, _ in known]
     chances = [_p_of_draw(draw, each.published) for draw, each in zip(draws, whole, strict=True)]
     holds, fails = ([p_of(found, band, side) for found, band in known] for side in (Verdict.YES, Verdict.NO))
+    # One that would not fail among so many counts as not shown
+    verdicts = [
+        Verdict.NOT_SHOWN if verdict is Verdict.NO and (one or 0.0) * len(known) > _CHANCE else verdict
+        for verdict, one in zip(verdicts, fails, strict=True)
+    ]
     p = None
     if None not in (*holds, *fails):
         least = min(max(one or 0.0, chance) for one, chance in zip(fails, chances, strict=True))
@@ -447,6 +453,8 @@ def all_of(verdicts: Sequence[Verdict]) -> Verdict:
 
 def p_of(found: Interval, band: Band, verdict: Verdict) -> float | None:
     """Return twice the probability that chance gives a figure as far inside the band (*yes*), or outside (*no*); None: no interval."""
+    if found.low == found.high:  # all seeds are the same, perhaps at the bound itself
+        return 0.0 if band.verdict(found) is verdict else 1.0
     bounds = [(bound, side) for bound, side in zip(band, (1, -1), strict=True) if math.isfinite(bound)]
     tails = [tail_of(found, bound, above=(side > 0) is (verdict is Verdict.YES)) for bound, side in bounds]
     known = [tail for tail in tails if tail is not None]
@@ -463,8 +471,10 @@ def _to_decide(known: Sequence[tuple[Interval, Band]], verdicts: Sequence[Verdic
     for (found, band), verdict in zip(known, verdicts, strict=True):
         if verdict is Verdict.NOT_SHOWN:
             nearer = min((abs(bound - found.mean), bound) for bound in band)[1]
-            needed = seeds_needed(found, nearer, MOST_SEEDS)
-            (inside if band.low <= found.mean <= band.high else outside).append(needed)
+            if band.low <= found.mean <= band.high:
+                inside.append(seeds_needed(found, nearer, MOST_SEEDS))
+            else:
+                outside.append(seeds_needed(at_level(found, 1 - _CHANCE / len(known)), nearer, MOST_SEEDS))
     return min(outside) if outside else max(inside)
 
 

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 from scripts.papers.claims import WITHIN, Band, Claim, Of, by_construction, in_print, not_checkable, predicted, quarter
 from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.guests.report import at_most
 from scripts.papers.rows import (
     Found,
     Near,
@@ -105,7 +106,7 @@ def test_a_sample_lies_in_its_interval_as_often_as_that_says() -> None:
     assert 930 <= inside <= 970
 
 
-VALUES = ([0.8, 0.9, 0.95, 0.7], [1.3, 0.9, 1.1], [2.0, 2.1, 2.2, 2.05, 2.1], [1.0, 1.2])
+VALUES = ([0.8, 0.9, 0.95, 0.7], [1.3, 0.9, 1.1], [2.0, 2.1, 2.2, 2.05, 2.1], [1.0, 1.2], [1.0, 1.0, 1.0])
 BANDS = (Band.above(1.0), Band.below(1.0), Band(0.8, 1.2), Band(1.9, 2.3), Band.below(2.2))
 
 
@@ -152,6 +153,19 @@ def test_a_claim_on_several_figures_holds_if_all_do_and_fails_if_one_does() -> N
         2 * (judged("c", "w", "", high, below).p or 0.0)
     )  # either could have failed by chance
     assert combined("c", "w", "", "m", [(low, below), (None, below)]).verdict is None
+    unlucky = mean_interval([1.04, 1.06, 1.08])  # p is 0.035: of ten figures one may be so by chance
+    assert judged("c", "w", "", unlucky, below).verdict is Verdict.NO
+    among = combined("c", "w", "", "m", [(low, below)] * 9 + [(unlucky, below)])
+    assert among.verdict is Verdict.NOT_SHOWN
+    assert among.p is not None
+    assert among.p > 0.05
+    assert among.to_decide is not None
+    assert among.to_decide > unlucky.n
+
+
+def test_at_most_a_bound_includes_it() -> None:
+    row = at_most("c", lambda *_, **__: mean_interval([1.0, 1.0]), 1.0, work="w")
+    assert [claim.verdict for claim in Table(Figures([], {})).claims([row])] == [Verdict.YES]
 
 
 def test_runs_that_agree_by_chance_show_nothing() -> None:

@@ -308,7 +308,7 @@ def judged_together(found: Sequence[Interval | None], level: float = LEVEL) -> l
     for place in sorted(tails, key=tails.__getitem__):
         each = found[place]
         assert each is not None
-        wide[place] = _at_level(each, 1 - (1 - level) / left)
+        wide[place] = at_level(each, 1 - (1 - level) / left)
         if 2 * tails[place] * left <= 1 - level:  # else this verdict falls, and all that follow
             left -= 1
     return wide
@@ -319,7 +319,7 @@ def prediction(found: Interval, samples: int = 1) -> Interval:
     return _widened(found, math.sqrt(1 + found.n / samples)) if found.exists else found
 
 
-def _at_level(found: Interval, level: float) -> Interval:
+def at_level(found: Interval, level: float) -> Interval:
     """Return an interval at another level."""
     freedom = max(found.n - 1, 1)
     return _widened(found, t_critical(level, freedom) / t_critical(found.level, freedom))._replace(level=level)

@@ -4,6 +4,7 @@ how many must opt in, and what wrong beliefs cost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product, starmap
 from typing import Any, Final
@@ -35,7 +36,7 @@ PROTOTYPES: Final[Mapping[tuple[str, str, str, str], tuple[float, ...]]] = {  # 
 
 def at_most(text: str, figure: Any, most: float, **each: Any) -> Row:
     """Return what is wanted to be at most so much."""
-    return row(text, figure, Band.below(most), f"at most {number(most)}", **each)
+    return row(text, figure, Band.below(math.nextafter(most, math.inf)), f"at most {number(most)}", **each)
 
 
 def _before(case: Any, work: str, **_: Any) -> float:

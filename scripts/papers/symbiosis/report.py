@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product, starmap
 from typing import Any, Final
 
 from scripts.papers import pages
 from scripts.papers.claims import VERDICTS, Claim
-from scripts.papers.figures import Figures, Where
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.guests.report import P99, RESPONSE, SLOWDOWN, at_most
 from scripts.papers.harm import harm
 from scripts.papers.pages import Columns, Section, claims_of, means_table, page, presets, table
 from scripts.papers.pictures import POLICIES, bars, grid, legend, point_at
-from scripts.papers.rows import Found, Measured, Row, Table, cell, change, judging, mean, ratio
+from scripts.papers.rows import Found, Measured, Row, Table, cell, change, every, judging, mean, ratio
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation
 from scripts.papers.study import BASE, Size
@@ -34,14 +34,14 @@ def best_paper(figures: Figures, workload: str, figure: str) -> Where:
 
 
 def _against_best(ids: str, key: str, most: float, work: str = "W2") -> Any:
-    """Return a claim against the best paper's policy, which is named where the claim is."""
+    """Return a claim against the best paper's policy, which is named and shown where the claim is; each of them is judged."""
 
     def claims(figures: Figures) -> list[Claim]:
         best = best_paper(figures, work, key)
         text = f"{ids}: {NAMES[key]} over that of the best paper's policy{', fresh seeds' * (work == ex.ANEW)}"
-        return Table(figures).claims(
-            [at_most(text, ratio(key, ex.SYMBIOSIS, best), most, at=f"{work}, {best.policy}", work=work)]
-        )
+        shown = interval_text(figures.ratio(key, Where(work, ex.SYMBIOSIS), best))
+        papers = every(ratio(key, ex.SYMBIOSIS, "{paper}"), run="{paper}", tell=lambda _: shown, paper=ex.PAPERS)
+        return Table(figures).claims([at_most(text, papers, most, at=f"{work}, {best.policy}", work=work)])
 
     return claims
 
@@ -52,16 +52,16 @@ def above_floor(figures: Figures, work: str, policy: str = ex.SYMBIOSIS) -> Foun
     return difference_of(later, floor) if later else None
 
 
-def _worst_class(figures: Figures, policy: str, variant: str | None, **_: Any) -> Found:
-    """Return the share of later jobs of the class of jobs that fares worst."""
-    found = [figures.mean(f"harm_{name.replace(' ', '_')}_h1", Where("W2", policy, variant)) for name in CLASS_NAMES]
-    return max([each for each in found if each is not None], key=lambda each: each.mean, default=None)
+def highest(found: Sequence[Found]) -> str:
+    """Return the highest of some figures; as it was chosen by what it measured, each of them is judged."""
+    return interval_text(max([each for each in found if each is not None], key=lambda each: each.mean, default=None))
 
 
 def _later(policy: str, variant: str | None, of_all: tuple[str, float], of_class: tuple[str, float]) -> list[Row]:
     """Return the share of the jobs that are later than under EASY, and that of the class which fares worst."""
     at, place = ", ".join(filter(None, ("W2", variant))), {"work": "W2", "policy": policy, "variant": [variant]}
-    figures = (mean("harm_h1", policy), _worst_class)
+    classes = [name.replace(" ", "_") for name in CLASS_NAMES]
+    figures = (mean("harm_h1", policy), every(mean("harm_{of}_h1", policy), tell=highest, of=classes))
     return [
         at_most(text, figure, most, at=at, **place)
         for figure, (text, most) in zip(figures, (of_all, of_class), strict=True)
