@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from scripts.papers.claims import CLAIM_IDS, NOT_PREDICTED, PREDICTED, WITHIN, Kind
+from scripts.papers.claims import NOT_PREDICTED, PREDICTED, WITHIN, Kind
 from scripts.tables import NOTHING, table_head, table_row, write_tables
 
 from cosched_emulator.statistics.intervals import LEVEL, holm
@@ -94,7 +94,7 @@ def anchor_of(heading: str) -> str:
 
 
 def claims_in(body: Sequence[str]) -> Iterator[Claim]:
-    """Yield the rows of the tables of claims: those with a column ``claim``, the first or behind the ids, and with a verdict."""
+    """Yield the rows of the tables of claims, which begin with ``id`` and ``claim``."""
     anchor, names = "", None
     for number, line in enumerate(body):
         if line.startswith("#"):
@@ -102,23 +102,19 @@ def claims_in(body: Sequence[str]) -> Iterator[Claim]:
         cells = _cells(line)
         if not cells:
             names = None
-        elif "claim" in cells[:2] and "verdict" in cells:
+        elif cells[:2] == ["id", "claim"]:
             names = cells
         elif names is not None and not line.startswith("|--"):
             cell = dict(zip(names, cells, strict=True))
-            ids, text = (cell["id"].strip(NOTHING), cell["claim"]) if "id" in cell else _split(cell["claim"])
-            chance = None if cell.get("p", NOTHING) == NOTHING else float(cell["p"].lstrip("<"))
-            yield Claim(ids, text, cell["published"], cell["measured"], cell["verdict"], anchor, chance, number)
+            chance = None if cell["p"] == NOTHING else float(cell["p"].lstrip("<"))
+            ids = cell["id"].strip(NOTHING)
+            yield Claim(
+                ids, *(cell[name] for name in ("claim", "published", "measured", "verdict")), anchor, chance, number
+            )
 
 
 def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
-
-
-def _split(text: str) -> tuple[str, str]:
-    """Return ids and text of a claim that has both in one cell."""
-    match = CLAIM_IDS.match(text)
-    return (match[1], text[match.end() :]) if match else ("", text)
 
 
 def marked(body: Sequence[str]) -> list[str]:

@@ -47,6 +47,7 @@ from cosched_terminal.console import folded
 LOGS: Final = Path(os.environ.get("COSCHED_SHARED") or PROJECT.parent / "shared") / "workloads"
 
 ARCHIVE: Final = "the Parallel Workloads Archive (https://www.cs.huji.ac.il/labs/parallel/workload/)"
+_TOLD: Final = 5  # failed cells, at most
 LACKING: Final = 3  # exit code where files are needed that are no part of the project; `scripts/reproduce all` goes on
 
 
@@ -171,7 +172,8 @@ def reproduce(paper: Paper) -> None:
     if whole:
         write_tables(PROJECT / "docs" / "reproducing.md", "all", "Reproducing the papers", totals(PROJECT / STORED))
     if found.failed:
-        raise SystemExit(f"reproduce: failed cells of {store}: {', '.join(found.failed)}")
+        first, more = ", ".join(found.failed[:_TOLD]), len(found.failed) - _TOLD
+        raise SystemExit(f"reproduce: failed cells of {store}: {first}{f' and {more} more' * (more > 0)}")
 
 
 class _Found(NamedTuple):

@@ -133,12 +133,9 @@ def test_what_a_page_reads_is_stored_and_long_texts_only_where_they_are_read() -
 
 
 def stored_rows(name: str) -> tuple[Paper, list[dict[str, Any]]]:
-    """Return a paper and its runs as the repository has them; skips where it has none."""
+    """Return a paper and its runs as the repository has them."""
     paper = paper_of(name)
-    known = read_stored(paper.name, ROOT / STORED)
-    if not known:
-        pytest.skip("no runs are stored yet")
-    return paper, [run.row for run in known.values()]
+    return paper, [run.row for run in read_stored(paper.name, ROOT / STORED).values()]
 
 
 def stored_figures(name: str) -> tuple[Paper, Figures]:
