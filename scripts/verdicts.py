@@ -106,10 +106,9 @@ def claims_in(body: Sequence[str]) -> Iterator[Claim]:
             names = cells
         elif names is not None and not line.startswith("|--"):
             cell = dict(zip(names, cells, strict=True))
-            chance = None if cell["p"] == NOTHING else float(cell["p"].lstrip("<"))
-            ids = cell["id"].strip(NOTHING)
+            ids, chance = cell["id"].strip(NOTHING), None if cell["p"] == NOTHING else float(cell["p"].lstrip("<"))
             yield Claim(
-                ids, *(cell[name] for name in ("claim", "published", "measured", "verdict")), anchor, chance, number
+                ids, cell["claim"], cell["published"], cell["measured"], cell["verdict"], anchor, chance, number
             )
 
 
