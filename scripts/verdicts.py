@@ -24,6 +24,7 @@ YES, NO, NOT_SHOWN, NOT_RUN = "yes", "**no**", "not shown", "not run"
 COUNTED: Final = (YES, NO, WITHIN, NOT_SHOWN, NOT_RUN)
 STANDS: Final = " (Holm)"  # behind a verdict
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?")
+_INTERVAL: Final = re.compile(r" \([^()]* to [^()]*\)")
 # What is claimed of a figure, behind its name: rows with the same name are one group.
 _BOUND: Final = re.compile(r"(.*): ((?:lower|higher|within|at least|at most)\b.*)")
 MOST_TOLD: Final = 12  # rows of the table that a terminal tells
@@ -209,8 +210,10 @@ def _common(texts: Sequence[str]) -> str:
 def _range(cells: Sequence[str]) -> str:
     """Return the one cell, or the smallest and largest of their first numbers, or the first text and how many others there are."""
     different = list(dict.fromkeys(cell for cell in cells if cell != NOTHING))
-    if len(different) <= 1:
-        return different[0] if different else NOTHING
+    if not different:
+        return NOTHING
+    if len(different) == 1:  # of several values in one cell the appendix has the intervals
+        return _INTERVAL.sub("", different[0]) if " / " in different[0] else different[0]
     numbers = [match[0] for cell in different if (match := _NUMBER.match(cell))]
     if len(numbers) == len(different):
         ordered = sorted(numbers, key=lambda text: float(text.replace(",", "")))
