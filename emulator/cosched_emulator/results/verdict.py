@@ -57,11 +57,11 @@ def run_verdict(columns: Sequence[Told], unit: TimeUnit, *, alike: bool, same_jo
         return f"Nothing to compare: {_each(columns, unit)}."
     best, change = min(known, key=lambda item: item[1].mean)
     if len(others) == 1 or direction_of(change) == "sooner":
-        return _against(best, base, change, unit, among=len(columns))
+        close = [each.name for each, _ in known if each is not best and not _is_sooner(best, each)]
+        return _against(best, base, change, unit, among=len(columns), close=close)
     found = f"{best.name} comes nearest: {_time(best, unit)}, {amount_text(change)}"
-    return (
-        f"None of {len(others)} others has shorter responses than {base.name}, {_time(base, unit)} on average; {found}."
-    )
+    has = "is shown to have" if change.exists else "has"
+    return f"None of {len(others)} others {has} shorter responses than {base.name}, {_time(base, unit)} on average; {found}."
 
 
 def _about_one(told: Told, unit: TimeUnit) -> str:
@@ -72,13 +72,19 @@ def _about_one(told: Told, unit: TimeUnit) -> str:
     return text + ("." if busy is None else f"; {100 * busy:.0f} % of the hardware threads were held.")
 
 
-def _against(told: Told, base: Told, change: Interval, unit: TimeUnit, among: int) -> str:
+def _is_sooner(told: Told, other: Told) -> bool:
+    change = _change(told.values(RESPONSE), other.values(RESPONSE))
+    return change is not None and direction_of(change) == "sooner"
+
+
+def _against(told: Told, base: Told, change: Interval, unit: TimeUnit, among: int, close: Sequence[str]) -> str:
     """Return how the responses of one column changed, and how many jobs are worse off."""
     direction = direction_of(change)
     if not direction:
         text = f"Responses under {told.name} and {base.name} cannot be told apart"
     elif among > 2:
-        text = f"Of {among} runs or policies {told.name} has the shortest responses; compared with {base.name}"
+        apart = f", not to be told from those of {', '.join(close[:MOST])}" if close else ""
+        text = f"Of {among} runs or policies {told.name} has the shortest responses{apart}; compared with {base.name}"
     else:
         text = f"Jobs respond {direction} under {told.name} than under {base.name}"
     text += f": {_time(told, unit)} instead of {_time(base, unit)} on average, {amount_text(change)}"

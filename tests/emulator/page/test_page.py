@@ -119,8 +119,12 @@ def test_several_seeds_differ_only_where_their_interval_says_so() -> None:
     assert verdict(easy, unclear, sooner).startswith(
         "Of 3 runs or policies b has the shortest responses; compared with easy: "
     )
+    close = told("d", 3700, 4500, 4000)
+    assert verdict(easy, unclear, sooner, close).startswith(
+        "Of 4 runs or policies b has the shortest responses, not to be told from those of d; compared with easy: "
+    )
     assert verdict(sooner, unclear, easy).startswith(
-        "None of 2 others has shorter responses than b, 1.12 h on average; "
+        "None of 2 others is shown to have shorter responses than b, 1.12 h on average; "
     )
 
 
