@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from scripts.papers.figures import Where
+from scripts.papers.rua import claims
 from scripts.papers.rua import experiment as rua
 from scripts.papers.rua.measures import figures as measure
 from scripts.papers.rua.windows import WindowFigures
@@ -15,6 +16,7 @@ from tests.scripts.test_reproductions import fake_figures
 
 import cosched_emulator
 from cosched_emulator import Run
+from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.studies.cells import make_plan
 from cosched_emulator.studies.experiment import read_experiment
 
@@ -134,3 +136,18 @@ def test_a_window_is_one_value() -> None:
     assert one is not None
     assert not one.exists  # two seeds of one window say nothing of another
     assert figures.mean("x", Where(MED, "FF")) is None
+
+
+def test_runs_of_one_window_are_no_samples_that_agree() -> None:
+    worst_first = {name: len(claims.THRESHOLDS) - place for place, name in enumerate(claims.THRESHOLDS)}
+    cells = {
+        Where(f"CTC {mix} {window}", policy): {column: [float(value)] * 3 for column in claims.OF_THREE}
+        for mix in rua.MIXES
+        for window in rua.APART
+        for policy, value in worst_first.items()
+    }
+    figures = WindowFigures(fake_figures(cells, rua.USUAL))
+    (claim, *_) = claims._balance(figures)
+    assert claim.seeds == len(rua.APART)
+    assert claim.verdict is Verdict.NOT_SHOWN
+    assert claim.measured == "in 0 of 3 seeds; runs: LCT=1.5 27"
