@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from scripts.papers.figures import Figures, Where
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval
+from cosched_emulator.results.figures.comparison import error_lengths
+from cosched_emulator.statistics.intervals import Interval
 
 Axes: TypeAlias = Any  # matplotlib's, which the type check must do without
 
@@ -26,22 +26,24 @@ class Point(NamedTuple):
     """A mean over seeds with its 95 % interval, and the published value."""
 
     mean: float
-    half: float  # nan for a single seed
+    down: float  # how far the interval goes below the mean; 0 for a single seed
+    up: float
     published: float | None = None
 
 
-def point_of(values: Sequence[float], published: float | None = None) -> Point:
-    """Return the point of one value a seed."""
-    found = mean_interval(values)
-    return Point(found.mean, found.half, published)
+def point_of(found: Interval | None, published: float | None = None, factor: float = 1.0) -> Point | None:
+    """Return the point of a figure times ``factor``, as tables have it; None where it does not exist."""
+    if found is None:
+        return None
+    ((down,), (up,)) = error_lengths([found], 1 / factor)
+    return Point(factor * found.mean, down, up, published)
 
 
 def point_at(
     figures: Figures, key: str, where: Where, published: float | None = None, factor: float = 1.0
 ) -> Point | None:
     """Return the mean of a figure over seeds, times ``factor``, with its interval; None where it does not exist."""
-    found = [factor * value for value in figures.values(key, where).values()]
-    return point_of(found, published) if found else None
+    return point_of(figures.mean(key, where), published, factor)
 
 
 def draw_all(
@@ -68,11 +70,6 @@ def shows_runs(figure: Any) -> bool:
         )
         for axis in figure.axes
     )
-
-
-def whisker(point: Point) -> float:
-    """Return the half width to draw."""
-    return 0.0 if math.isnan(point.half) else point.half
 
 
 def pyplot() -> Any:
@@ -107,14 +104,10 @@ def say(axis: Axes, *, x: str = "", y: str = "", title: str = "", level: float |
 
 def error_line(axis: Axes, points: Sequence[tuple[float, Interval]], label: str, colour: str, style: str = "-") -> None:
     """Draw means over x as a line, with their intervals as bars."""
-    halves = [
-        (max(0.0, item.mean - item.low), max(0.0, item.high - item.mean)) if item.exists else (0.0, 0.0)
-        for _, item in points
-    ]
     axis.errorbar(
         [x for x, _ in points],
         [item.mean for _, item in points],
-        yerr=[*zip(*halves, strict=True)] if halves else None,
+        yerr=error_lengths([item for _, item in points]) if points else None,
         color=colour,
         label=label,
         marker="o",
@@ -138,12 +131,12 @@ def bars(
     for rank, (name, row) in enumerate(rows.items()):
         there = [(group, point) for group, point in enumerate(row) if point is not None]
         places = [group + (rank - (len(rows) - 1) / 2) * width for group, _ in there]
-        halves = [whisker(point) for _, point in there]
+        lengths = [(point.down, point.up) for _, point in there]
         axis.bar(
             places,
             [point.mean for _, point in there],
             width * 0.92,
-            yerr=halves if any(halves) else None,
+            yerr=[*zip(*lengths, strict=True)] if any(map(any, lengths)) else None,
             error_kw={"linewidth": 0.8, "ecolor": "#444444"},
             label=name,
             color=colours[name],

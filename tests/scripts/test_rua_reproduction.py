@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from scripts.papers.figures import Where
+from scripts.papers.pictures import point_at, point_of
 from scripts.papers.rua import claims
 from scripts.papers.rua import experiment as rua
 from scripts.papers.rua.measures import figures as measure
@@ -151,3 +152,20 @@ def test_runs_of_one_window_are_no_samples_that_agree() -> None:
     assert claim.seeds == len(rua.APART)
     assert claim.verdict is Verdict.NOT_SHOWN
     assert claim.measured == "in 0 of 3 seeds; runs: LCT=1.5 27"
+
+
+def test_a_picture_has_the_means_and_intervals_of_the_tables() -> None:
+    """Runs of a window are one value, means of ratios are geometric, and the halves of an interval differ."""
+    cells = {
+        Where(f"{MED} {window}", policy): {"x": [value * window] * 5}
+        for window in rua.APART
+        for policy, value in (("LC", 1.0), ("RUA", 0.5 if window == 1 else 0.25))
+    }
+    figures, lc, other = WindowFigures(fake_figures(cells, rua.USUAL)), Where(MED, "LC"), Where(MED, "RUA")
+    for found, drawn in (
+        (figures.mean("x", lc), point_at(figures, "x", lc, factor=1.0)),
+        (figures.ratio("x", other, lc), point_of(figures.ratio("x", other, lc))),
+    ):
+        assert found is not None
+        assert drawn is not None
+        assert (drawn.mean, drawn.mean - drawn.down, drawn.mean + drawn.up) == pytest.approx(found[:3])

@@ -9,7 +9,9 @@ from scripts.papers.coscheduling import experiment as ex
 from scripts.papers.coscheduling import published as printed
 from scripts.papers.coscheduling.claims import OF_CLASSES, SIX, cell_of, speed_up
 from scripts.papers.figures import Figures, Where
-from scripts.papers.pictures import Axes, Point, bars, grid, legend, point_at, point_of, say, whisker
+from scripts.papers.pictures import Axes, Point, bars, grid, legend, point_at, point_of, say
+
+from cosched_emulator.statistics.intervals import interval_of
 
 COLOURS: Final = {
     ex.NLS: "#c44536",
@@ -37,7 +39,7 @@ def _stacked(axis: Axes, figures: Figures, cells: Mapping[str, Where], title: st
                 0.8,
                 bottom=execution.mean,
                 color=WAIT_COLOUR,
-                yerr=whisker(response) or None,
+                yerr=[[response.down], [response.up]] if response.up else None,
                 error_kw={"linewidth": 0.8, "ecolor": "#444444"},
             )
     axis.set_xticks(range(len(cells)), [*cells], fontsize=7, rotation=60)
@@ -104,8 +106,7 @@ def _memory(figures: Figures) -> Any:
 
 
 def _speed(figures: Figures, key: str, name: str) -> Point | None:
-    found = [*speed_up(figures, key, name).values()]
-    return point_of(found) if found else None
+    return point_of(interval_of(speed_up(figures, key, name)))
 
 
 def _energy(figures: Figures) -> Any:

@@ -23,15 +23,12 @@ LINES: Final = ("#009e73", "#8c564b", "#666666")  # of classes: medium, long, al
 
 def point(figures: Figures, name: str, workload: str, scheduler: str) -> Point | None:
     """Return RR of a class; published are those of SSP at W2, and ours of SSP at W1, changed by the printed percentages."""
-    found = [*figures.values(RESPONSES[name], Where(workload, scheduler)).values()]
-    if not found:
-        return None
     published = None
     if (workload, scheduler) == ("W2", ex.SSP):
         published = printed.SSP_W2[name]
     elif workload == "W1" and scheduler != ex.SSP:
         published = _from_percentages(figures, name, scheduler)
-    return point_of(found, published)
+    return point_of(figures.mean(RESPONSES[name], Where(workload, scheduler)), published)
 
 
 def _from_percentages(figures: Figures, name: str, scheduler: str) -> float | None:

@@ -181,8 +181,7 @@ def bars_over(
 
 
 def _point(figures: Figures, where: Where, base: str) -> Point | None:
-    found = [*figures.ratios(RESPONSE, where, Where(where.workload, base)).values()]
-    return point_of(found) if found else None
+    return point_of(figures.ratio(RESPONSE, where, Where(where.workload, base)))
 
 
 PICTURES: Final = {"": bars_over(ex.EASY, WORKS, (ex.PSS, ex.LOMARC, ex.SYMBIOSIS, ex.GUESTS), ex.OPTED.values())}

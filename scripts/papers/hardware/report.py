@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from scripts.papers.hardware.co_runs import PROCESSES, mean_speedup, read
 from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import NODE, halves, measured_node, nas_table, node_table
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, MOST_SLOWER, TABLE_2, WANTED, WANTED_MIXED
-from scripts.papers.pictures import Point, bars, grid, legend, point_at, say
+from scripts.papers.pictures import Point, bars, grid, legend, point_at, point_of, say
 from scripts.papers.rows import judging, mean_text, near, row
 from scripts.papers.stored import rounded
 from scripts.papers.study import Size
@@ -355,10 +354,7 @@ def _picture(figures: Figures) -> Any:
 def _makespan(figures: Figures, workload: str, policy: str) -> Point | None:
     told = PUBLISHED.get(workload) if policy == ex.ELISE else None
     found = figures.ratio(MAKESPAN, at(workload, policy), Where(workload, ex.EASY))
-    if found is None:
-        return None
-    half = max(found.high - found.mean, found.mean - found.low) if found.exists else math.nan  # it is not symmetric
-    return Point(found.mean, half, None if told is None else 1 + told / 100)
+    return point_of(found, None if told is None else 1 + told / 100)
 
 
 PICTURES: Final = {"": _picture}

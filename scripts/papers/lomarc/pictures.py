@@ -10,7 +10,7 @@ from typing import Any, Final
 from scripts.papers.figures import Figures, Where
 from scripts.papers.lomarc import experiment as ex
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, RBR, RESPONSE
-from scripts.papers.pictures import POLICIES, Point, bars, grid, legend, point_at, say, whisker
+from scripts.papers.pictures import POLICIES, Point, bars, grid, legend, point_at, say
 
 
 def absolute(figures: Figures, key: str, where: Where, factor: float) -> Point | None:
@@ -38,7 +38,7 @@ def _front(figures: Figures) -> Any:
     bars(axis, rows, {text: POLICIES[name] for name, text in FRONT.items()}, published=False)
     for group, (point, change) in enumerate(zip(rows[FRONT["L-R"]], changes, strict=True)):
         if point is not None and change is not None:
-            top = point.mean + whisker(point)
+            top = point.mean + point.up
             axis.annotate(f"{change.mean:.0f} %", (group + 0.21, top), (0, 3), textcoords="offset points", ha="center")
     axis.set_xticks(range(len(loads)), [f"load {load.mean:.2f}" if load else "" for load in loads])
     say(axis, y="from submission to end, mean [hours]")
