@@ -170,6 +170,12 @@ def _least_nodes(record: Record) -> int:
     return int(found[1]) if found else 0
 
 
+def _eligible_s(record: Record) -> int:
+    """Return when --begin lets a job start: without it, that is no time to wait for, as Slurm's clock may be ahead."""
+    at_s = _whole(record, "eligible_time", MOST_S) or 0
+    return at_s if at_s > (_whole(record, "submit_time", MOST_S) or 0) else 0
+
+
 def _features(record: Record) -> str:
     """Return what nodes must have. What they should have they must, too: Slurm refuses a list of nodes that have not (24.11)."""
     texts = [text for name in ("features", "prefer") if (text := _text(record, name))]
@@ -277,7 +283,7 @@ class SlurmJob(NamedTuple):
     nice: Annotated[int, _nice]
     qos: Annotated[str, _texts("qos")]
     submit_s: Annotated[int, _numbers("submit_time", MOST_S)]
-    eligible_s: Annotated[int, _numbers("eligible_time", MOST_S)]
+    eligible_s: Annotated[int, _eligible_s]  # 0: from its submission on
     start_s: Annotated[int, _numbers("start_time", MOST_S)]
     end_s: Annotated[int, _numbers("end_time", MOST_S)]
     suspend_s: Annotated[int, _numbers("suspend_time", MOST_S)]  # when it was last suspended, or resumed

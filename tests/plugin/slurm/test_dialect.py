@@ -90,6 +90,16 @@ def test_how_far_slurms_clock_is_ahead(form: Callable[[int], Any]) -> None:
     assert Rest(Canned(Reply(404, "no such page")), NEWER).ahead_s() == 0
 
 
+@pytest.mark.parametrize(("begin_s", "waits"), [(0, False), (60, True)])
+def test_a_job_without_a_begin_waits_for_no_moment_of_a_clock_that_is_ahead(begin_s: int, waits: bool) -> None:
+    submit_s = NOW_US // SECOND_US + 300
+    times = {"submit_time": submit_s, "eligible_time": submit_s + begin_s}
+    job = job_of({**ONE, "state_reason": "JobHeldUser", "partition": "co", "tasks": 1, "cpus": 1, **times})
+    node = node_of({"name": "n0", "sockets": 1, "cores": 2, "threads": 1, "partitions": ["co"], "state": "IDLE"})
+    cluster = cluster_of([node], 1, job)
+    assert cluster.snapshot(NOW_US, Books(cluster.machine)).jobs[1].held == waits
+
+
 def recorded_updates() -> list[dict[str, Any]]:
     return [json.loads(line) for file in MODERN.glob("*-updates.jsonl") for line in file.read_text().splitlines()]
 
