@@ -127,9 +127,9 @@ class Places:
         return sorted(found, key=lambda place: -place.tier)
 
     def _of_partition(self, job: SlurmJob, name: str, now_s: int) -> list[Place] | str:
-        partition = self.partitions.get(name) or SlurmPartition(name, True, 0, None, None, None, 0, False)
-        if not partition.up:
-            return f"partition {name} is not up"
+        partition = self.partitions.get(name) or SlurmPartition(name, True, True, 0, None, None, None, 0, False)
+        if not partition.starts:
+            return f"partition {name} starts no jobs"
         if partition.most_min is not None and (job.limit_min is None or job.limit_min > partition.most_min):
             return f"its limit is above the {partition.most_min} minutes of partition {name}"
         nodes = self._open_to(job, name, now_s)

@@ -336,7 +336,8 @@ class SlurmPartition(NamedTuple):
     """What a partition lets a job have."""
 
     name: str
-    up: bool
+    up: bool  # it takes jobs, and starts them
+    starts: bool  # those that wait there: also one that is drained does
     least_nodes: int
     most_nodes: int | None  # None: no limit
     most_min: int | None
@@ -486,11 +487,12 @@ def partition_of(record: Record) -> SlurmPartition:
         value = _set(_there(record, *names))
         return None if value in (None, -1, 0) else _whole({names[-1]: value}, names[-1])
 
-    state = words_of(_there(record, "state", "partition.state"))
+    state = {word.upper() for word in words_of(_there(record, "state", "partition.state"))}
     flags = words_of(_there(record, "maximums.oversubscribe.flags"))
     return SlurmPartition(
         _text(record, "name"),
-        "UP" in [word.upper() for word in state],
+        "UP" in state,
+        not state.isdisjoint(("UP", "DRAIN")),
         limit("min nodes per job", "minimums.nodes") or 0,
         limit("maximum_nodes_per_job", "maximums.nodes"),
         limit("max_time_limit", "maximums.time"),

@@ -335,6 +335,17 @@ def test_limits_of_a_partition_are_read_of_both_shapes(release: str) -> None:
     assert partition_of(record).most_mb == 2000
 
 
+@pytest.mark.parametrize("state", ["UP", "DRAIN", "DOWN", "INACTIVE"])
+def test_a_partition_that_is_drained_still_starts_the_jobs_that_wait_in_it(state: str) -> None:
+    polls = polls_of("24.11", "c -t 0 -n1")
+    polls.jobs = [polls.jobs[0]._replace(limit_min=5)]
+    told = partition_of({"name": "batch", "partition": {"state": [state]}})
+    polls.partitions = [each._replace(up=told.up, starts=told.starts) for each in polls.partitions]
+    assert told.up == (state == "UP")
+    left = seen(polls)[2]
+    assert set(left.values()) == ({"partition batch starts no jobs"} if state in ("DOWN", "INACTIVE") else set())
+
+
 def test_a_job_above_the_memory_of_its_partition_is_not_placed() -> None:
     polls = polls_of("24.11", "c -t 0 -n1")
     polls.partitions = [each._replace(most_mb=2000) for each in polls.partitions]
