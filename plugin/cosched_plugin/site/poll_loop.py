@@ -85,7 +85,7 @@ class Manager(Protocol):
     rules: Rules
     left: dict[int, str]  # jobs of our queues that the scheduler is not told of, and why
     limited: dict[int, str]  # jobs for which a limit of the manager leaves no room now, and which
-    changed: Mapping[str, str]  # nodes that differ from what `machine` says of them, and how
+    changed: Mapping[str, str]  # nodes, or licences, that differ from what `machine` says of them, and how
     comments: dict[int, str]  # what is wrong with what jobs say of themselves
     not_before_us: dict[int, int]  # jobs that a snapshot shows as held until then
     failures: dict[int, int]  # starts of a job that have not come true, in a row
@@ -243,7 +243,7 @@ class PollLoop:
         snapshot = self.manager.snapshot(self.clock.now_us(), self.driver.books)
         self._notices.tell("left", self._left, self.manager.left, INFO)
         self._notices.tell("limited", "job {} waits: {}", self.manager.limited, INFO)
-        self._notices.tell("changed", "node {} is used as it was, until a restart: {}", self.manager.changed)
+        self._notices.tell("changed", "{} is used as it was, until a restart: {}", self.manager.changed)
         self._notices.tell("comment", "job {} counts as unknown: {}", self.manager.comments)
         return snapshot
 

@@ -86,7 +86,7 @@ class Cluster(Manager):
             licences=tuple(sorted(polls.licences)) if self._counts else (),
             capabilities=CAPABILITIES._replace(layout=m.ANY_LAYOUT if self._even else m.FILLED),
         )  # fmt: skip
-        self._places = Places(ours, site.partitions, even=self._even, chooses=self._chooses)
+        self._places = Places(ours, site.partitions, self.machine.licences, even=self._even, chooses=self._chooses)
         self._found: dict[int, tuple[SlurmJob, object, list[Place] | str]] = {}  # places of jobs, by Slurm's number
         self._limits = Limits()
         self._placed: dict[int, Placed] = {}
@@ -205,7 +205,7 @@ class Cluster(Manager):
     def snapshot(self, now_us: int, books: Books) -> Snapshot:
         """Return what the last poll has shown; ``books`` are what the scheduler knows."""
         self._books, self._looked_us, jobs = books, now_us, self.polls.jobs
-        self._places.update(self.polls.nodes, self.polls.partitions, self.polls.reservations)
+        self._places.update(self.polls.nodes, self.polls.partitions, self.polls.reservations, self.polls.licences)
         self.changed = self._places.changed
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
         self._dependencies = Dependencies(jobs)

@@ -17,7 +17,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import natural
 from cosched_plugin.common.threads import bits_of
 from cosched_plugin.protocol.limits import MAX_THREADS
-from cosched_plugin.protocol.messages import NodeClass
+from cosched_plugin.protocol.messages import Amounts, NodeClass
 from cosched_plugin.slurm.layouts import Layout, laid_out
 from cosched_plugin.slurm.records import Reservation, SlurmJob, SlurmNode, SlurmPartition
 from cosched_plugin.slurm.site_file import Site
@@ -45,12 +45,17 @@ class Place(NamedTuple):
 class Places:
     """The nodes of our partitions, numbered by their names, as the last polls show them."""
 
-    def __init__(self, first: Sequence[SlurmNode], partitions: Collection[str], *, even: bool, chooses: bool) -> None:
-        """``even``: as of `laid_out`; ``chooses``: whether the policy honours that a job may have some nodes only."""
+    def __init__(
+        self, first: Sequence[SlurmNode], partitions: Collection[str], licences: Amounts, *, even: bool, chooses: bool
+    ) -> None:
+        """``licences``: those that are counted.
+
+        ``even``: as of `laid_out`; ``chooses``: whether the policy honours that a job may have some nodes only.
+        """
         self.version = 0  # it changes when an answer may
-        self.changed: dict[str, str] = {}  # nodes that a scheduler is not told of as they are now, and why
+        self.changed: dict[str, str] = {}  # what a scheduler is not told of as it is now, and why
         self._first = {node.name: node for node in first}
-        self._ours = frozenset(partitions)
+        self._ours, self._licences = frozenset(partitions), frozenset(licences)
         self._numbers = {node.name: number for number, node in enumerate(first)}
         self._all = (1 << len(first)) - 1
         self._even = even
@@ -63,14 +68,21 @@ class Places:
         self._order: list[int] = []  # Slurm's own, of the nodes
 
     def update(
-        self, nodes: Sequence[SlurmNode], partitions: Sequence[SlurmPartition], reservations: Sequence[Reservation]
+        self,
+        nodes: Sequence[SlurmNode],
+        partitions: Sequence[SlurmPartition],
+        reservations: Sequence[Reservation],
+        licences: Sequence[tuple[str, int]],
     ) -> None:
         """Take what was polled."""
         nodes = [node._replace(planned=False) if node.planned else node for node in nodes]  # that changes no answer
-        if self._seen == (seen := (nodes, partitions, reservations)):
+        if self._seen == (seen := (nodes, partitions, reservations, licences)):
             return
         self.version, self._seen = self.version + 1, seen
-        self.changed = {node.name: why for node in nodes if (why := self._change(node))}
+        self.changed = {f"node {node.name}": why for node in nodes if (why := self._change(node))}
+        if self._licences:
+            others = self._licences.symmetric_difference(licences)
+            self.changed |= {f"licence {name}": "there was another number of it at the start" for name, _ in others}
         known = {node.name: node for node in (*self.nodes, *nodes) if node.name in self._numbers}
         self.nodes = [known[name] for name in self._numbers]
         kinds: dict[SlurmNode, int] = {}

@@ -18,8 +18,10 @@ from tests.plugin.slurm.test_scripts import polls_of
 
 from cosched_plugin.common.limits import NO_LIMIT, UNBOUND, Association, Limit, Limited, Qos
 from cosched_plugin.protocol.messages import ActionRefused, JobHeld, JobReleased, JobSpec
+from cosched_plugin.site.books import Books
 from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.slurm.adapter import Asked
+from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.limits import (
     RETRY_US,
     Facts,
@@ -32,6 +34,7 @@ from cosched_plugin.slurm.limits import (
 )
 from cosched_plugin.slurm.records import SlurmJob
 from cosched_plugin.slurm.rest import LIMITS_S, SITE_S, DatabasePolls, Polls, Rest
+from cosched_plugin.slurm.site_file import Site
 from cosched_plugin.slurm.transport import Reply
 from cosched_terminal.console import Log
 
@@ -438,6 +441,15 @@ def test_what_was_placed_and_has_not_begun_counts(tmp_path: Path) -> None:
     go_on(one, slurm, 0.5)
     assert cluster_of(one).limited.keys() == {2}
     assert {job_id for batch in happened(told, JobHeld) for job_id in batch} == {2}
+
+
+def test_licences_whose_number_is_not_as_at_the_start_are_named() -> None:
+    polls = polls_of("24.11", "c -t 0 -n1")
+    polls.licences = [("few", 2), ("many", 9)]
+    cluster = Cluster(cast("Polls", polls), Site(("batch",)), 1)
+    polls.licences = [("few", 3), ("many", 9)]
+    cluster.snapshot(2_000_000_000_000, Books(cluster.machine))
+    assert cluster.changed == {"licence few": "there was another number of it at the start"}
 
 
 def test_a_job_that_waits_for_nodes_out_of_service_takes_no_room(tmp_path: Path) -> None:
