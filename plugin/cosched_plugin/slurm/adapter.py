@@ -333,8 +333,7 @@ def open_store(state: str, names: tuple[str, ...], machine: Welcome, log: Log) -
     if why := open_folder(state):
         log("open-folder", why, level=WARNING)
     # The first number is theirs: the books count nodes in this order, and what is free on nodes of these sizes.
-    sizes = [(*kind[:5], kind.resources) for kind in machine.nodes]
-    key = f"nodes {','.join(names)} {sizes} {machine.licences}"
+    key = f"nodes {','.join(names)} {[kind[:5] for kind in machine.nodes]}"
     store = Store(state)
     if store.number(key) != 1:
         store.close()
