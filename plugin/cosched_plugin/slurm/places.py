@@ -197,7 +197,7 @@ class Places:
         """Return the nodes of a partition that a job may have, whatever their features; in words why there are none."""
         nodes = self._in(partition) & ~self.bits(job.excluded)
         if not nodes:
-            return f"--exclude leaves no node of partition {partition}"
+            return f"{'--exclude leaves' if job.excluded else 'there is'} no node of partition {partition}"
         if job.reservation:
             mine = job.reservation.split(",")
             there = [each for each in self.reservations if each.name in mine]

@@ -346,6 +346,15 @@ def test_a_partition_that_is_drained_still_starts_the_jobs_that_wait_in_it(state
     assert set(left.values()) == ({"partition batch starts no jobs"} if state in ("DOWN", "INACTIVE") else set())
 
 
+def test_a_job_whose_partition_has_lost_its_nodes_is_left_as_that() -> None:
+    polls = polls_of("24.11", "c -t 0 -n1")
+    cluster = seen(polls)[0]
+    polls.nodes = [node._replace(partitions=()) for node in polls.nodes]
+    polls.jobs = [polls.jobs[0]._replace(limit_min=5)]
+    cluster.snapshot(10**15, Books(cluster.machine))
+    assert list(cluster.left.values()) == ["there is no node of partition batch"]
+
+
 def test_a_job_above_the_memory_of_its_partition_is_not_placed() -> None:
     polls = polls_of("24.11", "c -t 0 -n1")
     polls.partitions = [each._replace(most_mb=2000) for each in polls.partitions]
