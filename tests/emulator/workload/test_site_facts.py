@@ -48,7 +48,9 @@ NodeName=n2 CoresPerSocket=4 CPUTot=8 Gres=(null) RealMemory=1000 Sockets=2 Stat
 NodeName=n3 CoresPerSocket=4 CPUTot=8 Gres=(null) RealMemory=1000 Sockets=2 State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1
 NodeName=g1 CoresPerSocket=4 CPUTot=8 Gres=gpu:a100:4(S:0-1) RealMemory=2000 Sockets=2 State=DOWN* ThreadsPerCore=1
 """
-RESERVATIONS = "ReservationName=maint StartTime=2026-03-02T12:00:00 EndTime=2026-03-02T13:00:00 Nodes=n[1-2] Flags=MAINT Users=root\n"
+RESERVATIONS = """ReservationName=maint StartTime=2026-03-02T12:00:00 EndTime=2026-03-02T13:00:00 Nodes=n[1-2] Flags=MAINT,WEEKLY
+   NodeName=n1 CoreIDs=0-1 Users=root
+"""
 QOS = """Name|Priority|GraceTime|Preempt|GrpTRES|GrpJobs|MaxTRESPU|MaxJobsPU|MaxTRESPA|MaxJobsPA|MaxWall
 normal|10|00:00:00|||||4|||
 small|0|00:00:00||cpu=6,gres/gpu=-1||gres/gpu=2,node=1|||3|1-00:00:00
@@ -254,7 +256,12 @@ def test_an_import_has_what_a_site_tells(tmp_path: Path) -> None:
         "1": ("0", "0"), "2": ("60", "600"), "4": ("120", "600"), "5": ("120", "1200"), "6": ("180", "2400"), "8": ("300", "-1"),
         "7": ("2040", "600"),  # nothing tells what it waited for before it was eligible
     }  # fmt: skip
-    assert set(report.unmodelled) >= {"bf_max_job_user=9", "limits MaxWall of 1 QOS or associations"}
+    assert set(report.unmodelled) >= {
+        "bf_max_job_user=9",
+        "limits MaxWall of 1 QOS or associations",
+        "1 reservations that recur: one time of each is in the run",
+        "1 reservations of some cores: their whole nodes are reserved",
+    }
 
 
 @pytest.mark.parametrize("anonymous", [False, True])

@@ -117,7 +117,6 @@ class Partition(NamedTuple):
     default: bool
     qos: str
     whole_nodes: bool
-    up: bool
 
 
 class Node(NamedTuple):
@@ -140,6 +139,7 @@ class Reservation(NamedTuple):
     end_s: int
     nodes: tuple[str, ...]
     flags: frozenset[str]
+    cores: bool  # some of its nodes' alone
 
 
 class Outage(NamedTuple):
@@ -199,7 +199,6 @@ def _partition(record: Record, _: Clock) -> Partition:
         record.text("Default") == "YES",
         record.text("QoS"),
         shared.startswith("EXCLUSIVE"),
-        record.text("State") in ("", "UP"),
     )
 
 
@@ -236,7 +235,9 @@ def _reservation(record: Record, clock: Clock) -> Reservation:
     if begin_s is None or end_s is None or end_s < begin_s:
         raise record.error("EndTime", "a time after StartTime", record.text("EndTime"))
     flags = frozenset(record.text("Flags").upper().split(","))
-    return Reservation(record.named("ReservationName"), begin_s, end_s, record.nodes("Nodes"), flags)
+    return Reservation(
+        record.named("ReservationName"), begin_s, end_s, record.nodes("Nodes"), flags, bool(record.text("CoreIDs"))
+    )
 
 
 def _qos(record: Record, _: Clock) -> Qos:

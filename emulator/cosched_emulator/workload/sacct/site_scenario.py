@@ -36,6 +36,7 @@ _ALSO: Final = (
     ("Licenses", "licences"),
 )
 # Of `SchedulerParameters`.
+_AGAIN: Final = frozenset({"HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY"})  # flags of reservations
 _ALSO_OF_BACKFILL: Final = (
     *("bf_max_job_user", "bf_max_job_part", "bf_max_job_assoc", "bf_max_job_user_part", "assoc_limit_stop"),
 )
@@ -404,6 +405,11 @@ class _Site:
         down = sum(not node.up for node in self.nodes)
         if down:
             yield f"{down} nodes are out of service at present, but not in the run: only outages (sacctmgr show event) take nodes out"
+        reserved = facts.reservations or ()
+        if count := sum(not _AGAIN.isdisjoint(each.flags) for each in reserved):
+            yield f"{count} reservations that recur: one time of each is in the run"
+        if count := sum(each.cores for each in reserved):
+            yield f"{count} reservations of some cores: their whole nodes are reserved"
         used = int(self.jobs.of("reservation", lambda name: name not in ("", "(null)")).sum())
         if used:
             yield f"{used} jobs ran in reservations: they start after these, or elsewhere"
