@@ -44,7 +44,7 @@ def policies_page() -> Iterator[str]:
     """Yield parts, presets and what goes with what."""
     yield "# Parts and presets of policies"
     yield ""
-    yield "What they do is told in [policies](../policies.md); `cosched-plugin policies` prints the same for a terminal."
+    yield "[Policies](../policies.md) says what they do; `cosched-plugin policies` prints the same in a terminal."
     yield ""
     yield from ("## Presets", "")
     shown = [kind for kind in KINDS if kind != "budget"]

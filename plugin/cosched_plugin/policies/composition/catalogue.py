@@ -52,7 +52,7 @@ ORDERS: Final[Mapping[str, Entry]] = {
             "half_life_s": seconds(0, "time after which use counts half; 0: it never decays"),
             "period_s": seconds(1, "time between two computations of all priorities"),
             "favor_small": flag("the smaller a job, the higher its factor of size"),
-            "damping": whole(1, 65_533, "of the fair-share factor: the larger, the less it follows the use"),
+            "damping": whole(1, 65_533, "the larger, the less the fair-share factor follows the use"),
             "shares": shares(
                 "shares of accounts and users; users who are not there have one each, as accounts of their own"
             ),
@@ -144,7 +144,7 @@ PLACEMENTS: Final[Mapping[str, Entry]] = {
     "scattered": Entry(
         "placement.compact:Scattered",
         "one process on each node, of random ones with room",
-        {**_CONTEXTS, "seed": whole(0, 2**63 - 1, "of the draws of nodes")},
+        {**_CONTEXTS, "seed": whole(0, 2**63 - 1, "seed of the random order of nodes")},
     ),
     "lessconsume": Entry(
         "rua.lessconsume:LessConsume",
@@ -268,13 +268,13 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
             ),
             "fairness_tries": one_of(
                 "glomarc.formation:TRIES",
-                "windows of a primary job that are tried while they are refused: all, or the best or first",
+                "windows of a primary job that are tried until one passes: all, or the best or first alone",
             ),
             "short_s": seconds(0, "jobs up to this length are not co-located"),
             "space": flag("a group has to gain more than its first job would alone on all cores"),
             "low_load": one_of(
                 "glomarc.formation:LOW_LOADS",
-                "jobs that must fit with one process on a node, for a job to get its nodes so",
+                "jobs that must fit with one process a node, for a job to run alone and spread out",
             ),
         },
         ("glomarc.formation:Search",),
@@ -302,7 +302,7 @@ FAIRNESS: Final[Mapping[str, Entry]] = {
         {
             "factor": number(0.01, 1e6, "slack factor"),
             "adjust": number(0.01, 100, "part of the simulated response that is expected"),
-            "members": flag("the jobs of a group are held to it, too"),
+            "members": flag("the jobs of the group are protected, too"),
         },
     ),
 }
@@ -312,7 +312,7 @@ SLICES: Final[Mapping[str, Entry]] = {
         "slices:Classes",
         "time slices for short, medium and long jobs, with preemption to disk",
         {
-            "interval_s": seconds(1, "an interval with a slice each"),
+            "interval_s": seconds(1, "interval in which each class of jobs has a slice"),
             "short_slice_s": seconds(0.001, "slice of short jobs, in an interval that begins with some"),
             "medium_share": number(0.001, 0.999, "medium jobs' part of the rest", "a share from 0.001 to 0.999"),
             "short_s": seconds(0.001, "longest estimate of a short job"),
