@@ -32,12 +32,12 @@ SEEN = {
 
 # Long cases of presets that have a shorter one, and that differ from a preset with all of its cases in little.
 LONG = {
-    ("conservative", "mixed"),
+    *((preset, "mixed") for preset in ("conservative", "conservative-starts", "lc", "lct", "slurm")),
     *(
         (preset, "groups")
         for preset in ("co-execution", "co-execution-easy", "co-execution-shortest", "spread", "glts-ns")
     ),
-    *((preset, "statistical") for preset in ("glts", "glts-fbo", "glts-nh", "cst", "cstws")),
+    *((preset, "statistical") for preset in ("ssp", "glts", "glts-fbo", "glts-nh", "cst", "cstws")),
     *((preset, "lomarc") for preset in ("glts", "lomarc-n", "lomarc-u1", "lomarc-u2", "lomarc-u1-shortest", "guests")),
     *(
         (preset, "pairs")

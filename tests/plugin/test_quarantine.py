@@ -168,6 +168,7 @@ def test_a_policy_that_fails_on_too_many_ends() -> None:
     assert len(owner.jobs) == MOST
 
 
+@pytest.mark.by_default(6)
 @pytest.mark.parametrize("seed", range(20))
 def test_any_few_of_many_are_found_with_few_trials(seed: int) -> None:
     random = Random(seed)

@@ -121,6 +121,7 @@ def wrong(preset: str, kind: str, seed: int, folder: Path) -> list[str] | None:
     return problems(folder / "run")
 
 
+@pytest.mark.by_default(15)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_runs_of_every_policy_keep_the_rules(preset: str, tmp_path: Path) -> None:
     """Each policy on one kind of nodes; the slow test has them all."""

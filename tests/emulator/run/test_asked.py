@@ -73,6 +73,7 @@ def beside_others(run: Run) -> set[int]:
     }
 
 
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize("policy", ["guests", "symbiosis", "lomarc-r", "lomarc-fm", "am", "ac", "glts", "cst"])
 def test_jobs_of_users_who_have_not_opted_in_share_no_core(policy: str) -> None:
     """No job of this model has a user, so each is drawn by itself."""

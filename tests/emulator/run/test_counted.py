@@ -55,6 +55,7 @@ def _random(seed: int, most_cores: int = 1) -> Prepared:
     return replace(plain, workload=plain.workload._replace(jobs=columns))
 
 
+@pytest.mark.by_default(48)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("seed", range(40))
@@ -62,6 +63,7 @@ def test_one_loop_writes_what_two_ends_write(tmp_path: Path, policy: str, order:
     _same_files(tmp_path, _random(seed), policy, order)
 
 
+@pytest.mark.by_default(24)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("seed", range(20))
@@ -78,6 +80,7 @@ def test_it_does_so_on_nodes_of_several_kinds(tmp_path: Path) -> None:
     _same_files(tmp_path, prepared, "easy", "fcfs")
 
 
+@pytest.mark.by_default(24)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("seed", range(20))

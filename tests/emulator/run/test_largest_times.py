@@ -60,6 +60,7 @@ def plans(preset: str) -> bool:
     return bool(resolve({"preset": preset})["backfill"]["name"] != "gang")  # a gang has a billion quanta to go through
 
 
+@pytest.mark.by_default(13)
 @pytest.mark.parametrize("preset", [*filter(plans, PRESETS)])
 def test_the_longest_jobs_one_after_another_end(preset: str, tmp_path: Path) -> None:
     sliced = resolve({"preset": preset})["slices"]["name"] != "none"

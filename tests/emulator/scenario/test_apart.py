@@ -76,6 +76,7 @@ def run(prepared: Prepared, policy: str) -> tuple[list[JobRecord], int]:
     return records, manager.refused
 
 
+@pytest.mark.by_default(8)
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_places_a_pair_that_cannot_be_together(policy: str, tmp_path: Path) -> None:
     records, refused = run(site(tmp_path), policy)

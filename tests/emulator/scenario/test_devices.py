@@ -59,6 +59,7 @@ def meetings(records: list[JobRecord]) -> Iterator[tuple[set[int], set[int]]]:
             yield nodes, others
 
 
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize("policy", SHARING)
 def test_two_jobs_share_all_of_their_devices_or_none(policy: str, tmp_path: Path) -> None:
     records, refused = run(site(tmp_path), policy)

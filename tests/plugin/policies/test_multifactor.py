@@ -38,6 +38,7 @@ def order_of(part: Multifactor, jobs: list[m.JobSpec], view: View) -> list[int]:
     return [job.id for job in part.arrange(sorted(jobs, key=lambda job: (job.submit_us, job.id)), view)]
 
 
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_the_order_agrees_with_the_reference_and_with_a_restarted_one(seed: int) -> None:
     random = Random(seed)

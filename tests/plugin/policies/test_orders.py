@@ -117,6 +117,7 @@ def test_a_pending_job_rises_by_the_mean_wait_of_earlier_jobs() -> None:
     assert [action.job_id for action in actions if isinstance(action, StartJob)] == [2]
 
 
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize("estimate_us", [3_649 * 24 * HOUR_S * SECOND_US, MAX_SPAN_US])
 @pytest.mark.parametrize("jobs", [orders.Tally(), orders.Tally(1, 1), orders.Tally(457, INT64_MAX)])
 def test_the_history_never_outgrows_the_wire(estimate_us: int, jobs: orders.Tally) -> None:

@@ -56,7 +56,7 @@ def test_our_policies_pass_on_many_sites(table: dict[str, object]) -> None:
     assert_passes(table, 9)
 
 
-@pytest.mark.by_default(12)
+@pytest.mark.by_default(8)
 @pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
 def test_our_policies_pass(table: dict[str, object]) -> None:
     assert_passes(table, 4)  # the first four sites are of all kinds

@@ -22,7 +22,7 @@ def events_of(preset: str, seed: int, run: int) -> int:
         return 0
 
 
-@pytest.mark.by_default(8)
+@pytest.mark.by_default(5)
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_difficult_manager_and_every_preset_agree(preset: str) -> None:
     assert sum(events_of(preset, seed, run) for seed in (1, 2) for run in RUNS) > 0

@@ -7,6 +7,7 @@ a policy loads what it is made of.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from cosched_plugin.api import CUT_SHORT, NONE, PAIR_NOTE, TENANCY_NOTE, Needs
@@ -401,6 +402,7 @@ def own_notes() -> Mapping[str, Build | None]:
     return {PAIR_NOTE: None, TENANCY_NOTE: None, CUT_SHORT: None, **kept}
 
 
+@cache
 def needs_and_provisions() -> Mapping[tuple[str, str], tuple[Needs, Needs]]:
     """Return what each part needs and provides with its default settings, by kind and name."""
     parts = {

@@ -105,6 +105,7 @@ def state(cluster: ExactCluster, nodes: range, late_us: int) -> list[object]:
     return [processes, events]
 
 
+@pytest.mark.by_default(7)
 @pytest.mark.parametrize("policy", ["none", "nls", "sb", "cc", "dcs", "pb", "hybrid"])
 @pytest.mark.parametrize("local", LOCAL_SCHEDULERS)
 def test_frozen_nodes_go_on_with_the_same_trace_later(local: str, policy: str) -> None:

@@ -79,6 +79,7 @@ class Plans:
         return first_fit(lifted, need, span, start)
 
 
+@pytest.mark.by_default(3)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_exactly_the_jobs_that_can_move_are_found(way: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     use(way, monkeypatch)
@@ -140,6 +141,7 @@ def assert_as_plain(table: dict[str, Any], jobs: int, policy: str = "conservativ
     return sum(start > job.submit for start, job in zip(expected, drawn, strict=True))
 
 
+@pytest.mark.by_default(3)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_many_jobs_at_one_instant(way: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     use(way, monkeypatch)

@@ -45,6 +45,7 @@ def restless(seed: int, folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.by_default(13)
 @pytest.mark.parametrize("preset", ["fcfs", "easy", "sjbf"])
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_counts_give_the_decisions_of_the_general_pass(

@@ -63,6 +63,7 @@ def first_fit(free: Sequence[int], need: int, span: int, until: int) -> int | No
     return None
 
 
+@pytest.mark.by_default(4)
 @pytest.mark.parametrize("seed", range(8))
 def test_promises_are_kept_or_made_anew_one_by_one(seed: int) -> None:
     """Many that fit are reserved together, and others in lists: what each gets is what those before it leave."""
@@ -193,7 +194,7 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
     return run(prepare(table), link), link
 
 
-@pytest.mark.by_default(6)
+@pytest.mark.by_default(5)
 @pytest.mark.parametrize(
     ("preset", "scenario"),
     [
@@ -296,7 +297,7 @@ def choosy_jobs(random: Random) -> list[WorkloadJob]:
     return jobs
 
 
-@pytest.mark.by_default(8)
+@pytest.mark.by_default(5)
 @pytest.mark.parametrize("policy", ["conservative", "conservative-starts"])
 @pytest.mark.parametrize("settings", [(), ("budget=counted", "budget.units=200")])
 @pytest.mark.parametrize("seed", range(4))

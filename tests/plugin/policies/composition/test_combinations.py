@@ -110,6 +110,7 @@ def assert_sound(combinations: list[tuple[int, Combination]], sites: int) -> Non
     assert not failed, "\n".join([f"{len(failed)} of {len(combinations)} combinations fail:", *failed])
 
 
+@pytest.mark.by_default(1)
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_all_pairs_of_parts_work(chunk: int) -> None:
     assert_sound(chunks_of(covering(), chunk, CHUNKS), 1)

@@ -57,6 +57,7 @@ class Judge(DirectLink):
         return actions
 
 
+@pytest.mark.by_default(3)
 @pytest.mark.parametrize("preset", ["rua", "lc", "lct"])
 @pytest.mark.parametrize("units", [1, 150])
 def test_a_budget_bounds_the_work_and_schedules_stay_valid(

@@ -107,6 +107,7 @@ def test_the_earliest_start_is_that_of_the_reference(threshold: Fraction, cases:
     assert later > cases / 6
 
 
+@pytest.mark.by_default(10)
 @pytest.mark.parametrize("threshold", [None, 1.0, 1.15, 1.25, 1.5])
 @pytest.mark.parametrize("reserved", [False, True])
 @pytest.mark.parametrize("cases", [100, pytest.param(250, marks=pytest.mark.slow)])
