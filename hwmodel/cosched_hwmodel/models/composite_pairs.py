@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from cosched_hwmodel.composite.composite_contention import CompositeContention
@@ -106,7 +107,7 @@ class CompositePairs(PairModel):
             return math.inf
         mine = Placed(Profile(*one), int(mask).bit_count() // threads[0], mask)
         theirs = Placed(Profile(*its), int(other_mask).bit_count() // threads[1], other_mask)
-        return self._beside(self.nodes[kind], mine, theirs)[0]
+        return _beside(self.model, self.nodes[kind], mine, theirs)[0]
 
     def explain(self, job: JobFacts, other: JobFacts, kind: int = 0) -> tuple[Breakdown, Breakdown] | None:
         """Return the penalty of each of two jobs by resource, on a node of this kind; None where a profile is unknown."""
@@ -152,18 +153,20 @@ class CompositePairs(PairModel):
         if costs is None:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            found = [self._beside(node, *seats(node, couple)) for node in self.nodes]
+            found = [_beside(self.model, node, *seats(node, couple)) for node in self.nodes]
             costs = (max(each[0] for each in found), max(each[1] for each in found), any(each[2] for each in found))
             self._known[couple] = costs
         return costs
 
-    def _beside(self, node: NodeShape, mine: Placed, theirs: Placed) -> _Costs:
-        """Return the slowdowns by each other, and whether issue slots are a part of them."""
-        together = self.model.explain(node, (mine, theirs))
-        alone = [self.model.explain(node, (group,))[0] for group in (mine, theirs)]
-        ratios = [(1.0 + pair.penalty) / (1.0 + own.penalty) for pair, own in zip(together, alone, strict=True)]
-        one, its = [min(max(ratio, LEAST_SLOWDOWN), MOST_SLOWDOWN) for ratio in ratios]
-        return one, its, any(_slots(pair) > _slots(own) for pair, own in zip(together, alone, strict=True))
+
+@lru_cache(maxsize=4096)  # each scheduler has a model of its own, which knows nothing yet
+def _beside(model: CompositeModel, node: NodeShape, mine: Placed, theirs: Placed) -> _Costs:
+    """Return the slowdowns by each other, and whether issue slots are a part of them."""
+    together = model.explain(node, (mine, theirs))
+    alone = [model.explain(node, (group,))[0] for group in (mine, theirs)]
+    ratios = [(1.0 + pair.penalty) / (1.0 + own.penalty) for pair, own in zip(together, alone, strict=True)]
+    one, its = [min(max(ratio, LEAST_SLOWDOWN), MOST_SLOWDOWN) for ratio in ratios]
+    return one, its, any(_slots(pair) > _slots(own) for pair, own in zip(together, alone, strict=True))
 
 
 class _Profiles(Mapping[int, Profile]):

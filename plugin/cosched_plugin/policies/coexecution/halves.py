@@ -232,10 +232,12 @@ class Halves(api.Placement):
         self._compact = compact
         self._share = share
         self._most = max_slowdown
-        # Caches: the kinds of nodes, the halves of each, and the homes of jobs.
+        # Caches: the kinds of nodes, the halves of each, the homes of jobs, and the ratios of two beside each other, by one model.
         self._kinds: Kinds | None = None
         self._sides: dict[NodeHalves, Sides] = {}
         self._homes: dict[int, tuple[api.JobSpec, _Home | None]] = {}
+        self._ratios: dict[tuple[int, int], tuple[api.JobSpec, api.JobSpec, tuple[float, float]]] = {}
+        self._model: api.PairModel | None = None
 
     def never(self, job: api.JobSpec, view: api.View) -> bool:
         """Tell whether no kind of node of the empty machine holds ``job``, neither compact nor spread."""
@@ -380,7 +382,7 @@ class Halves(api.Placement):
         for tenant in there.tenants:
             if not halves.both(job, halves.most_shared(job), tenant.job, tenant.per_node):
                 continue
-            mine, its = ratio_beside(job, tenant.job, model), ratio_beside(tenant.job, job, model)
+            mine, its = self._both(job, tenant.job, model)
             if max(mine, its) > self._most:
                 continue
             loss = tenant.job.processes / halves.whole * (1.0 / tenant.ratio - 1.0 / max(tenant.ratio, its))
@@ -388,6 +390,16 @@ class Halves(api.Placement):
             found.append(_Neighbour(tenant, mine, loss, value))
         found.sort(key=lambda neighbour: neighbour.value, reverse=True)  # stable: by job among equals
         return found
+
+    def _both(self, job: api.JobSpec, other: api.JobSpec, model: api.PairModel | None) -> tuple[float, float]:
+        """Return the ratios of two jobs beside each other."""
+        if model is not self._model or len(self._ratios) > 50_000:  # all pairs of the kinds compared by default, twice
+            self._ratios, self._model = {}, model
+        known = self._ratios.get((job.id, other.id))
+        if known is None or known[0] is not job or known[1] is not other:
+            ratios = ratio_beside(job, other, model), ratio_beside(other, job, model)
+            known = self._ratios[job.id, other.id] = (job, other, ratios)
+        return known[2]
 
     def _with_partner(self, job: api.JobSpec, partner: api.JobSpec, spread: int, view: api.View) -> Place:
         """Return the job on empty nodes, where a partner will be; the two are worth what they do together."""
@@ -410,11 +422,9 @@ class Halves(api.Placement):
         self, job: api.JobSpec, other: api.JobSpec, halves: NodeHalves, model: api.PairModel | None
     ) -> float:
         """Return the work that two jobs do on a node together, in nodes; 0 if they may not be beside each other."""
-        mine, its = ratio_beside(job, other, model), ratio_beside(other, job, model)
-        if mine > self._most or its > self._most:
-            return 0.0
+        mine, its = self._both(job, other, model)
         one, two = halves.most_shared(job), halves.most_shared(other)
-        if not (one and two and halves.both(job, one, other, two)):
+        if max(mine, its) > self._most or not (one and two and halves.both(job, one, other, two)):
             return 0.0
         of_job = job.processes / -(-job.processes // one) / mine
         of_other = other.processes / -(-other.processes // two) / its
