@@ -20,8 +20,8 @@ from scripts.proofs.fuzz_plugin import plugin_lives
 from tests.processes import ForkedPrograms
 
 MESSAGES = 2_000
-OUTSIDE = 800  # to real processes
-FEW = 500  # status: two hundred answers a second to each client; hostile scheduler: it waits for batches
+OUTSIDE = 400  # to real processes
+FEW = 250  # status: two hundred answers a second to each client; hostile scheduler: it waits for batches
 
 
 def nothing(_number: int) -> None:

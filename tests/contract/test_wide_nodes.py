@@ -31,11 +31,11 @@ SHARES_TIME = (*IN_ROWS, "coscheduling", "coscheduling-scattered", "batch-contig
 
 
 def every_policy(*without: str) -> list[Any]:
-    """Return each policy at each width; by default those that note threads run, and every third one at one width."""
+    """Return each policy at each width; by default those that note threads run, and every sixth one at one width."""
     found = []
     for place, preset in enumerate(name for name in PRESETS if name not in without):
         for width in WIDTHS:
-            few = place % 3 == 0 and width == WIDTHS[place // 3 % len(WIDTHS)] and preset not in SEARCHING
+            few = place % 6 == 0 and width == WIDTHS[place // 3 % len(WIDTHS)] and preset not in SEARCHING
             found.append(pytest.param(preset, width, marks=[] if few or preset in PROMISING else pytest.mark.slow))
     return found
 

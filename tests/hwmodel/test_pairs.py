@@ -202,7 +202,7 @@ JOBS = st.builds(
 
 
 @drawn(
-    st.lists(JOBS, min_size=1, max_size=4, unique_by=lambda job: job.id), st.integers(0, 9), st.data(), few=30, many=100
+    st.lists(JOBS, min_size=1, max_size=4, unique_by=lambda job: job.id), st.integers(0, 9), st.data(), few=12, many=100
 )
 def test_built_in_models_give_the_same_penalties_bit_by_bit(jobs: list[Job], seed: int, data: st.DataObject) -> None:
     loads = [load(job.id, 1 << place) for place, job in enumerate(jobs)]

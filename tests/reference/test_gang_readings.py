@@ -8,7 +8,7 @@ from tests.reference.gang_readings import JOBS, PROGRAMS, AsWritten, LowestNumbe
 
 
 @pytest.mark.parametrize(
-    ("programs", "jobs"), [("uniform", 40), *(pytest.param(each, JOBS, marks=pytest.mark.slow) for each in PROGRAMS)]
+    ("programs", "jobs"), [("uniform", 20), *(pytest.param(each, JOBS, marks=pytest.mark.slow) for each in PROGRAMS)]
 )
 @pytest.mark.parametrize(
     ("policy", "paired"), [pytest.param("gang", False, marks=pytest.mark.slow), ("paired-gang", True)]

@@ -157,6 +157,7 @@ def real(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.by_default(3)
 @pytest.mark.parametrize("handler", [interrupt, own, real])
 @pytest.mark.parametrize("policy", ["lomarc-r", "glts"])
 def test_what_a_signal_raises_comes_out_at_any_instant(handler: Callable[..., Any], policy: str) -> None:
@@ -218,7 +219,7 @@ def left() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("calls", [40, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("calls", [15, pytest.param(500, marks=pytest.mark.slow)])
 def test_calls_leave_nothing_behind(calls: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "t"))

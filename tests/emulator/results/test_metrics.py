@@ -234,7 +234,7 @@ def assert_close(found: Any, expected: Any) -> None:
             assert found[key] == pytest.approx(value, rel=1e-6, abs=1e-6), key
 
 
-@drawn(records_on_unequal_nodes(), st.integers(0, 4), st.integers(0, 4), few=50, many=150)
+@drawn(records_on_unequal_nodes(), st.integers(0, 4), st.integers(0, 4), few=20, many=150)
 def test_figures_agree_with_a_plain_evaluation(records: list[JobRecord], warmup: int, cooldown: int) -> None:
     selection = Selection(warmup, cooldown)
     summary = summarise(records, UNEQUAL_NODES, selection)

@@ -17,6 +17,7 @@ from tests.processes import environment, killed_at_the_end, start_python, wait_u
 from cosched_emulator import study
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import LinkError
+from cosched_emulator.studies import dask_cluster
 from cosched_plugin.common.errors import UsageError
 
 TABLES = ("results.csv", "results.sqlite", "intervals.csv", "losers.csv", "study.json")
@@ -67,8 +68,9 @@ def test_a_cluster_gives_the_same_table_though_a_worker_is_killed(
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
 
 
-def test_no_scheduler_is_an_error_within_seconds(tmp_path: Path) -> None:
+def test_no_scheduler_is_an_error_within_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
+    monkeypatch.setattr(dask_cluster, "_CONNECT_S", 1)
     with pytest.raises(LinkError, match="no dask scheduler answers within"):
         study(TWO_POLICIES, tmp_path / "s", dask="tcp://127.0.0.1:1")
     assert study(TWO_POLICIES, tmp_path / "s", jobs=1).done  # the folder is as good as new

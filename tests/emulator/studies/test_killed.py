@@ -33,7 +33,7 @@ def children(pid: int) -> list[int]:
         return []
 
 
-@pytest.mark.parametrize("most", [4, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_however_often_it_is_killed_the_table_is_that_of_an_undisturbed_study(
     experiment: Path, tmp_path: Path, most: int
 ) -> None:

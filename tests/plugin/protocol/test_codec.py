@@ -269,13 +269,13 @@ def mutate(raw: Any, draw: random.Random) -> Any:
 def test_mutated_messages_are_read_or_refused_with_code_and_path() -> None:
     draw = random.Random(1)
     bodies = []
-    for _ in range(6000):
+    for _ in range(3000):
         raw = raw_of(draw.choice(SAMPLES[1:5]))
         for _ in range(draw.choice((1, 1, 2))):
             raw = mutate(raw, draw)
         bodies.append(msgpack.packb(raw))
     found = [outcome(body) for body in bodies]
-    assert sum(text.startswith(("Events", "Actions", "Welcome")) for text in found) > 500
+    assert sum(text.startswith(("Events", "Actions", "Welcome")) for text in found) > 250
     assert len({text for text in found if "|" in text}) > 200
 
 

@@ -152,7 +152,7 @@ PLAIN = {"partition": "co", "array_job_id": 0, "required_nodes": "", "dependency
          "node_count": 1, "max_nodes": 1, "tasks": 4, "cpus": 4, "time_limit": 5, "tasks_per_node": 0}  # fmt: skip
 
 
-@pytest.mark.by_default(8)
+@pytest.mark.by_default(7)
 @pytest.mark.parametrize("release", VERSIONS)
 @pytest.mark.parametrize("odd_at_first", [False, True])
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING"])

@@ -44,7 +44,7 @@ POLICIES: dict[str, tuple[dict[str, Any], Textbook]] = {
 @pytest.mark.parametrize(
     ("name", "estimates", "workloads"),
     [  # by default each policy with one kind of estimates, in turn
-        *((name, ESTIMATES[number % len(ESTIMATES)], 16) for number, name in enumerate(POLICIES)),
+        *((name, ESTIMATES[number % len(ESTIMATES)], 8) for number, name in enumerate(POLICIES)),
         *(pytest.param(*case, 35, marks=pytest.mark.slow) for case in product(POLICIES, ESTIMATES)),
     ],
 )
@@ -66,7 +66,7 @@ def test_every_start_is_that_of_the_textbook(name: str, estimates: str, workload
 @pytest.mark.parametrize("name", ["easy", "sjbf", "lc", "lct"])
 def test_easy_keeps_its_reservation(name: str, estimates: str) -> None:
     random = Random(f"reservation {name} {estimates}")
-    for _ in range(15):
+    for _ in range(8):
         processors = random.choice((4, 8, 16))
         jobs = random_jobs(random, processors, estimates)
         starts = starts_under({"preset": name}, jobs, processors, threads=random.choice((1, 4)))
@@ -77,7 +77,7 @@ def test_easy_keeps_its_reservation(name: str, estimates: str) -> None:
 @pytest.mark.parametrize("estimates", ["exact", "over"])
 def test_conservative_keeps_its_promises(estimates: str) -> None:
     random = Random(f"promises {estimates}")
-    for _ in range(15):
+    for _ in range(8):
         processors = random.choice((4, 8, 16))
         jobs = random_jobs(random, processors, estimates)
         starts = starts_under({"preset": "conservative"}, jobs, processors, threads=random.choice((1, 4)))

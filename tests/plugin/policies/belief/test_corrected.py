@@ -55,7 +55,7 @@ def test_policies_that_share_decide_the_same_after_a_restart(preset: str, monkey
 
     monkeypatch.setattr(Correction, "learn", counted)
     table = {"preset": preset, "belief": {"name": "corrected", "trials": 3, "window": 5, "learn": True}}
-    check_policy(lambda: compose(table), seed=NODES_ALIKE, runs=6)
+    check_policy(lambda: compose(table), seed=NODES_ALIKE, runs=3)
     assert learnt
 
 

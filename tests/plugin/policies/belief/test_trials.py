@@ -50,7 +50,7 @@ def test_only_what_is_not_known_is_assumed_of_pairs_on_trial() -> None:
 @pytest.mark.parametrize("preset", ["guests", "symbiosis", "lomarc-r", "co-execution", "glts"])
 def test_policies_that_share_decide_the_same_after_a_restart(preset: str) -> None:
     table = {"preset": preset, "belief": {"name": "trials", "most": 2}}
-    check_policy(lambda: compose(table), seed=NODES_ALIKE, runs=6)
+    check_policy(lambda: compose(table), seed=NODES_ALIKE, runs=3)
 
 
 def ran(folder: Path, policy: str, *settings: str) -> Run:

@@ -176,7 +176,7 @@ def test_every_kind_of_part_can_be_added(kind: str, by: str) -> None:
     resolved = resolve(table_with(kind, name))
     assert resolved[kind] == {"name": name, **settings}
     assert resolve(resolved) == resolved
-    assert check_policy(lambda: compose(resolved), runs=2).decisions > 20
+    assert check_policy(lambda: compose(resolved), runs=1).decisions > 10
 
 
 def test_names_of_any_length_stay_apart_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,7 +193,7 @@ def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_
     site.write_text(SITE)
     told = ("--site", str(site), "--set", "matching.empty_nodes=true")
     with bed("--scheduler", "backfill", "--nodes", "4", slurm=slurm) as one, seating(one, tmp_path, *told) as driver:
-        first, second = submit(one, run_s=25), submit(one, nodes=2, run_s=12)
+        first, second = submit(one, run_s=25), submit(one, nodes=2, run_s=25)
         alone = submit(one, "--exclusive", run_s=25)
         one.until(lambda jobs: all(jobs[job]["job_state"] == "RUNNING" for job in (first, second, alone)), 20)
         last = submit(one, "--exclusive", run_s=1, minutes=2, comment=DISK)
@@ -207,8 +207,8 @@ def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_
         ) == 1
         wide = submit(one, nodes=3, run_s=15, minutes=2, comment=DISK)
         driver.wait_for(f"job {wide} is a guest on n0,n1,n2, beside job {first}, {second},")
-        one.run("scancel", str(last))
-        one.until(lambda jobs: jobs[second]["job_state"] == "COMPLETED", 30)
+        one.run("scancel", str(last), str(second))
+        one.until(lambda jobs: jobs[second]["job_state"] == "CANCELLED", 30)
         other = submit(one, nodes=2, run_s=1)
         driver.wait_for(f"Slurm itself has co-located guest {wide} and job {other} on n1,n2")
         one.run("scontrol", "requeue", str(wide))
