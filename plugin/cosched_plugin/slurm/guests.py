@@ -102,7 +102,7 @@ def why_hopeless(
             return f"node {name} is out of service"
         present = {one.job_id for one in there.get(name, ()) if one.state == "RUNNING"}
         if hosts - present:
-            return f"its host on node {name} has ended, or is suspended"
+            return f"its host on node {name} no longer runs"
         if len(there.get(name, ())) > len(hosts):
             return f"another job is on node {name}"
     return ""

@@ -61,7 +61,7 @@ def submit(one: Bed, *options: str, run_s: float, minutes: int = 5, comment: obj
 def move(one: Bed, job: int, node: str) -> None:
     """Put a job among the guests; without accounting some such changes are refused for no reason."""
     change = ("scontrol", "update", f"JobId={job}", "Partition=guest", f"NodeList={node}")
-    for _ in range(20):
+    for _ in range(60):
         one.run(*change, ok=False)
         if one.jobs()[job]["partition"] == "guest":
             return
@@ -212,7 +212,7 @@ def test_arrays_and_jobs_of_several_nodes_join_hosts_and_pairs_that_slurm_makes_
         other = submit(one, nodes=2, run_s=1)
         driver.wait_for(f"Slurm itself has co-located guest {wide} and job {other} on n1,n2")
         one.run("scontrol", "requeue", str(wide))
-        driver.wait_for(f"job {wide} is back: it was pending in the partition of guests")
+        driver.wait_for(f"job {wide} is back: Slurm has requeued it")
         one.until(lambda jobs: state(jobs, wide) == ("PENDING", "co") and not jobs[wide]["required_nodes"], 60)
 
 
