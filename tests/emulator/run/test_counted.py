@@ -55,20 +55,15 @@ def _random(seed: int, most_cores: int = 1) -> Prepared:
     return replace(plain, workload=plain.workload._replace(jobs=columns))
 
 
-@pytest.mark.by_default(48)
+@pytest.mark.by_default(113)
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("cores", "shape"), [((1,), "threads"), ((8,), "threads"), ((1, 8, 24), "nodes")])
 @pytest.mark.parametrize("seed", range(40))
-def test_one_loop_writes_what_two_ends_write(tmp_path: Path, policy: str, order: str, seed: int) -> None:
-    _same_files(tmp_path, _random(seed), policy, order)
-
-
-@pytest.mark.by_default(24)
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("seed", range(20))
-def test_it_does_so_on_nodes_of_several_threads(tmp_path: Path, policy: str, order: str, seed: int) -> None:
-    _same_files(tmp_path, _random(seed, most_cores=8), policy, order)
+def test_one_loop_writes_what_two_ends_write(
+    tmp_path: Path, policy: str, order: str, cores: tuple[int, ...], shape: str, seed: int
+) -> None:
+    _same_files(tmp_path, _random(seed, most_cores=cores[seed % len(cores)]), policy, order, shape)
 
 
 def test_it_does_so_on_nodes_of_several_kinds(tmp_path: Path) -> None:
@@ -78,14 +73,6 @@ def test_it_does_so_on_nodes_of_several_kinds(tmp_path: Path) -> None:
     (tmp_path / "machine.toml").write_text(nodes)
     prepared = prepare({"workload": {"lublin": 60, "load": 1.2}, "cluster": {"file": str(tmp_path / "machine.toml")}})
     _same_files(tmp_path, prepared, "easy", "fcfs")
-
-
-@pytest.mark.by_default(24)
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("seed", range(20))
-def test_it_does_so_on_whole_nodes(tmp_path: Path, policy: str, order: str, seed: int) -> None:
-    _same_files(tmp_path, _random(seed, most_cores=(1, 8, 24)[seed % 3]), policy, order, "nodes")
 
 
 @pytest.mark.parametrize("preset", ["1x1x2", "1x2x2", "2x8x2"])

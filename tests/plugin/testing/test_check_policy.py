@@ -50,19 +50,10 @@ COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.by_default(16)
 @pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
-def test_our_policies_pass_on_many_sites(table: dict[str, object]) -> None:
-    assert_passes(table, 9)
-
-
-@pytest.mark.by_default(8)
-@pytest.mark.parametrize("table", COMPOSITIONS, ids=str)
-def test_our_policies_pass(table: dict[str, object]) -> None:
-    assert_passes(table, 4)  # the first four sites are of all kinds
-
-
-def assert_passes(table: dict[str, object], runs: int) -> None:
+@pytest.mark.parametrize("runs", [4, pytest.param(9, marks=pytest.mark.slow)])  # the first four sites are of all kinds
+def test_our_policies_pass(table: dict[str, object], runs: int) -> None:
     report = check_policy(lambda: compose(table), seed=3, runs=runs)
     assert (report.runs, report.declined) == (runs, 0)
     assert report.batches > report.runs * 20
