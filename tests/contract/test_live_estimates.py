@@ -22,7 +22,15 @@ import cosched_emulator
 from cosched_emulator.couplings.estimating import EstimatingProcess
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import EstimateStart, ListJobs, ListStarts, ShowStatus, SubmitJob
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    EstimateStart,
+    ListJobs,
+    ListStarts,
+    ShowStatus,
+    SubmitJob,
+    Target,
+)
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.vocabulary import JOB
 
@@ -132,7 +140,7 @@ def test_a_user_is_told_when_and_why(commands: Commands) -> None:
 def test_a_killed_process_comes_back_and_no_decision_waits_for_it(commands: Commands) -> None:
     site = Site(commands)
     with ManagerConnection(site.users, 20.0) as user:
-        for run_s in (720, 60, 60):  # until the first ends, estimates have time on a busy machine
+        for run_s in (HOUR_S, 60, 60):
             user.result(submission(run_s))
         wait_until(site.has_draws(user, 2))
         killed = site.worker()
@@ -142,6 +150,7 @@ def test_a_killed_process_comes_back_and_no_decision_waits_for_it(commands: Comm
         wait_until(site.has_draws(user, 3))
         assert site.worker() not in (0, killed)
         os.kill(site.worker(), signal.SIGSTOP)  # it hangs: jobs start nevertheless
+        user.result(CancelJobs((Target(1),)))
         wait_until(lambda: not user.result(ListJobs())["rows"], 40)
     site.manager.terminate()
     assert ended(site.manager).code == 143
