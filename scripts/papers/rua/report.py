@@ -76,8 +76,8 @@ def _head(figures: Figures, size: Size) -> list[str]:
         texts.append(f"{work} {main} and {least}")
     return [
         f"{warmup:,} warm-up and {size.jobs - warmup:,} measured jobs. A seed draws the demand; windows 1 to 3 are the first, second"
-        f" and third {size.jobs:,} jobs of the log, 4 to 6 begin half a window later. **Every interval is over windows**, whose seeds are"
-        " averaged first: it says what another window might give, and *seeds* in the tables counts windows.",
+        f" and third {size.jobs:,} jobs of the log, 4 to 6 begin half a window later. **Every interval is over windows**, whose seeds"
+        " are averaged first: it says what another window might give, and *seeds* in the tables counts windows.",
         "",
         f"Runs of FF, LC and RUA (each), and of each threshold of LCT: {'; '.join(texts)}.",
     ]
