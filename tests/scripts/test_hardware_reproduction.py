@@ -56,6 +56,7 @@ def test_sub_maps() -> None:
 
 
 def test_a_page_of_a_small_table(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     names = {"a.256": 256, "b.64": 64, "c.1024": 1024, "d.256": 256}
     rows = [f"{name},{size},{50 + size / 8}," + ",".join(["0.9"] * len(names)) for name, size in names.items()]
     (tmp_path / ARIS).write_text("app,procs,compact_s," + ",".join(names) + "\n" + "\n".join(rows) + "\n")

@@ -96,6 +96,7 @@ def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str],
 
 
 def test_the_demo_repeats_the_managers_error_when_a_run_fails(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     done = run(ROOT / "scripts" / "demo", "--swf", "missing.swf", "--out", str(tmp_path / "out"), tmp_path=tmp_path)
     assert done.code == 1
     assert "missing.swf: expected a file that can be read" in done.err
@@ -104,6 +105,7 @@ def test_the_demo_repeats_the_managers_error_when_a_run_fails(tmp_path: Path) ->
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_demo_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
     with subprocess.Popen(
         [str(ROOT / "scripts" / "demo"), "--lublin", "20000", "--out", str(tmp_path / "out")],
         cwd=tmp_path,
