@@ -97,18 +97,12 @@ def changed(section: Any) -> Iterator[tuple[Field[Any], Any]]:
             yield item, value
 
 
-class _Loading(dict[str, Any]):
-    """The names of a module, with those that it loads when they are asked for (PEP 562)."""
+def _named(text: str, module: ModuleType) -> dict[str, Any]:
+    """Return what the names of an annotation are in a module, also those that it loads when they are asked for (PEP 562).
 
-    def __init__(self, module: ModuleType) -> None:
-        super().__init__()
-        self._module = module
-
-    def __missing__(self, name: str) -> Any:
-        try:
-            return getattr(self._module, name)
-        except AttributeError:
-            raise KeyError(name) from None
+    Python 3.14 copies what it evaluates annotations with, so a mapping that loads by itself is of no use.
+    """
+    return {name: getattr(module, name) for name in compile(text, "", "eval").co_names if hasattr(module, name)}
 
 
 def annotation_of(kind: Any, name: str) -> tuple[str, ModuleType]:
@@ -122,12 +116,15 @@ def annotation_of(kind: Any, name: str) -> tuple[str, ModuleType]:
 def _hint_of(kind: Any, name: str) -> Any:
     text, module = annotation_of(kind, name)
     alone = SimpleNamespace(__annotations__={name: text})
-    return typing.get_type_hints(alone, vars(module), _Loading(module), include_extras=True)[name]
+    return typing.get_type_hints(alone, vars(module), _named(text, module), include_extras=True)[name]
 
 
 def types_of(kind: type) -> dict[str, Any]:
     """Return the types of all fields, without their marks."""
-    return typing.get_type_hints(kind, localns=_Loading(sys.modules[kind.__module__]))
+    names: dict[str, Any] = {}
+    for item in fields(kind):
+        names |= _named(*annotation_of(kind, item.name))
+    return typing.get_type_hints(kind, localns=names)
 
 
 @cache
