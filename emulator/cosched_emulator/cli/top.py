@@ -51,7 +51,8 @@ def run_top(connection: ManagerConnection, request: ShowOverview, interval_s: fl
         able = False
     if not able:
         raise ConfigurationError("TERM", "a terminal whose cursor can be moved (--once needs none)", repr(terminal))
-    locale.setlocale(locale.LC_CTYPE, "")  # for non-ASCII characters in names
+    with contextlib.suppress(locale.Error):  # that of a user from elsewhere may not be installed here
+        locale.setlocale(locale.LC_CTYPE, "")  # for non-ASCII characters in names
     window = curses.initscr()
     try:
         curses.noecho()

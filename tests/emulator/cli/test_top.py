@@ -368,8 +368,10 @@ def test_top_waits_for_a_manager_to_return(endpoint: str) -> None:
         assert screen.is_restored()
 
 
-def test_q_ends_top_without_an_answer(endpoint: str) -> None:
-    with fake_manager(endpoint, lambda _: None), terminal("top", "--manager", endpoint, "--timeout", "60") as screen:
+@pytest.mark.parametrize("language", ["C.UTF-8", "unheard-of"])
+def test_q_ends_top_without_an_answer(language: str, endpoint: str) -> None:
+    waiting = ("top", "--manager", endpoint, "--timeout", "60")
+    with fake_manager(endpoint, lambda _: None), terminal(*waiting, LC_ALL=language) as screen:
         screen.until(rb"asking the manager")
         began = time.monotonic()
         screen.type(b"q")
