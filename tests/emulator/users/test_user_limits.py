@@ -186,6 +186,8 @@ thread.join()
 def test_free_memory_goes_back_to_the_system() -> None:
     kept_kb = {how: int(run_python("-c", BLOCKS, how).out) for how in ("at once", "at last", "never")}
     assert kept_kb["at once"] < 5_000, kept_kb
+    if kept_kb["never"] < 10_000:
+        pytest.skip("this glibc gives most of it back without being asked")
     assert kept_kb["at last"] < 5_000, kept_kb
     assert kept_kb["never"] > 20_000, kept_kb
 

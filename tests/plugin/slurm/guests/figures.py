@@ -8,7 +8,7 @@ import statistics
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
+from math import fsum, inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -164,8 +164,8 @@ def summary(found: Mapping[str, Any]) -> dict[str, Any]:
             | set(found["shared"])
         ),
         "guests": len({one["job"] for one in found["ran"] if one["partition"] == "guest"}),
-        "pairs": [len(pairs), round(sum(pair.seconds for pair in pairs))],
-        "made by Slurm": [len(blind), round(sum(pair.seconds for pair in blind))],
+        "pairs": [len(pairs), round(fsum(pair.seconds for pair in pairs))],
+        "made by Slurm": [len(blind), round(fsum(pair.seconds for pair in blind))],
         "not of opted in": [
             pair for pair in pairs if any(found["jobs"][number]["kind"] != "in" for number in pair[:2])
         ],
