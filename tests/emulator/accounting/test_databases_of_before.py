@@ -2,7 +2,8 @@
 
 ``data/vN.tar.xz`` is what a manager of version N left when it was killed -9, with jobs that had ended, ran, were suspended and
 pending (held, with a later begin, of an array, with a dependency), and the options that it was started with. ``-slots``: its jobs
-share time; ``-log``: with jobs of the Lublin model; ``-virtual``: a run of ``simulate --db``.
+share time; ``-log``: with jobs of the Lublin model; ``-virtual``: a run of ``simulate --db``; ``-site``: by 0.2.0, with partitions,
+accounts, GPUs, licences, and the state that it saved when it was stopped before.
 """
 
 from __future__ import annotations
