@@ -13,7 +13,7 @@ from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.whatif.candidates import Candidate
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
-from cosched_emulator.workload.side_files.annotations import Annotations, write_annotations
+from cosched_emulator.workload.side_files.annotations import MOST_PRIORITY, Annotations, write_annotations
 from cosched_hwmodel.text_formats import read_toml
 from cosched_plugin.common.slurm_notation import ranges_text
 from cosched_plugin.config import assignment_texts
@@ -22,7 +22,6 @@ from cosched_plugin.protocol.limits import MAX_NODES
 _MORE: Final = 10  # percent of nodes
 _MOST_PARTITIONS: Final = 3  # that get more nodes, each as a lever of its own: those that most jobs name
 _OUTAGES: Final = frozenset({"fail-node", "return-node", "drain-nodes", "reserve"})
-_MOST_PRIORITY: Final = 1_000_000_000
 Sections: TypeAlias = Mapping[str, Any]  # of a scenario
 
 
@@ -163,7 +162,7 @@ def _no_outages(site: Site) -> Sections | None:
 
 def _twice_the_priority(site: Site) -> Sections | None:
     def twice(value: int) -> int:
-        return min(max(2 * value, -_MOST_PRIORITY), _MOST_PRIORITY)
+        return min(max(2 * value, -MOST_PRIORITY), MOST_PRIORITY)
 
     return site.annotated("priority", twice, "priority-twice.csv") if site.by_priority else None
 

@@ -5,7 +5,7 @@ Of an imported log the import says what it was given; a scenario that somebody w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -27,25 +27,19 @@ def site_name(log: str) -> str:
 
 def missing_facts(question: Question) -> tuple[str, ...]:
     """Return the kinds of facts, as the fields of `Facts`, that neither the import of the log was given nor the scenario says."""
-    facts = facts_of_log(str(question.site["workload"]["swf"]))
-    given = {*(facts or ()), *_said(question)}
-    if facts is None and question.names_machine:  # an import names nodes that it has guessed
-        given.add("nodes")
-    return tuple(name for name in Facts._fields if name not in given)
-
-
-def _said(question: Question) -> Iterator[str]:
+    given = facts_of_log(str(question.site["workload"]["swf"]))
     site = question.site
     does = {entry["do"] for entry in site.get("script") or ()}
     said = {
         "config": not is_assumed(question),
         "partitions": site.get("partitions"),
+        "nodes": given is None and question.names_machine,  # an import names nodes that it has guessed
         "reservations": "reserve" in does,
         "qos": site.get("limits"),
         "associations": site.get("accounts"),
         "outages": does & _OUTAGES,
     }
-    yield from (name for name, value in said.items() if value)
+    return tuple(name for name in Facts._fields if name not in (given or ()) and not said[name])
 
 
 def is_assumed(question: Question) -> bool:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from cosched_emulator.workload.sacct.sacct_jobs import Jobs, LoggedJob
 from cosched_emulator.workload.sacct.sacct_sharing import memory_of
 from cosched_emulator.workload.sacct.site_facts import Facts, Node, Outage, Record
+from cosched_emulator.workload.side_files.annotations import MOST_PRIORITY
 from cosched_hwmodel.units import amounts_text
 from cosched_plugin.common.limits import ENFORCED, NO_LIMIT, UNBOUND, Association, Limited, Qos
 from cosched_plugin.common.sacct_rows import each_of
@@ -26,7 +27,6 @@ COLUMNS: Final = (
 _NICE: Final = re.compile(r"\s--nice(?:[= ](-?[0-9]{1,9}))?(?=\s|$)", re.ASCII)
 _USUAL_NICE: Final = 100
 _ROOT: Final = "root"  # of all accounts
-_MOST_PRIORITY: Final = 1_000_000_000
 _OUT: Final = re.compile("DOWN|DRAIN|FAIL|MAINT|REBOOT|NOT_RESPONDING|INVAL", re.ASCII)
 _USUAL_DEPTH: Final = 500  # bf_max_job_test
 # Keys of a configuration that bind jobs or order them otherwise, with what they are called.
@@ -361,7 +361,7 @@ class _Site:
             nice = _NICE.search(row.command)
             less = int(nice[1] or _USUAL_NICE) if nice else 0
             total = parts[0].get(row.qos, 0) + parts[1].get(row.partition.partition(",")[0], 0) - less
-            return min(max(total, -_MOST_PRIORITY), _MOST_PRIORITY)
+            return min(max(total, -MOST_PRIORITY), MOST_PRIORITY)
 
         return priority
 

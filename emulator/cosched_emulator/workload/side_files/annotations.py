@@ -73,17 +73,17 @@ FLAGS = ("exclusive", "unpaired")
 _SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
 _TABLES = "job"  # of a TOML file
 _LARGEST_FACTOR = 1_000
-_MOST_PRIORITY = 1_000_000_000
+MOST_PRIORITY = 1_000_000_000
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, except fractions
     "job": ((int,), "a job's number in the source"),
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
     **dict.fromkeys(FLAGS, ((str,), '"yes" or "no"')),
     **dict.fromkeys((NAME, ELIGIBLE, RAN_ON, *AMOUNTS, "partition", "qos", "account", "after"), ((str,), "a text")),
-    **dict.fromkeys(("memory_mb", "array", "at_once"), ((int,), f"a whole number from 0 to {_MOST_PRIORITY}")),
+    **dict.fromkeys(("memory_mb", "array", "at_once"), ((int,), f"a whole number from 0 to {MOST_PRIORITY}")),
     **dict.fromkeys(("begin_s", "cancel_s"), ((int, Decimal), "a number of seconds")),
     PPN: ((int,), f"a whole number from 1 to {MAX_THREADS}"),
-    PRIORITY: ((int,), f"a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}"),
+    PRIORITY: ((int,), f"a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}"),
     "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
     **dict.fromkeys(SELF, ((int, Decimal), f"a factor from 0.000001 to {_LARGEST_FACTOR}")),
 }
@@ -280,7 +280,7 @@ def _usage(row: SideFileRow) -> UsageTuple:
 
 
 def _whole(row: SideFileRow, name: str) -> int:
-    return row.whole(name, 0, _MOST_PRIORITY)
+    return row.whole(name, 0, MOST_PRIORITY)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -310,8 +310,8 @@ _SAID: Mapping[str, _Said] = {
     ),
     "name": _Said((NAME,), lambda row: row.values[NAME]),
     "ppn": _Said((PPN,), lambda row: row.whole(PPN, 1, MAX_THREADS), columns=("ppn_max", "ppn_min")),
-    "priority": _Said((PRIORITY,), lambda row: row.whole(PRIORITY, -_MOST_PRIORITY, _MOST_PRIORITY)),
-    "memory_mb": _Said(("memory_mb",), lambda row: row.whole("memory_mb", 0, _MOST_PRIORITY), columns=("memory_mb",)),
+    "priority": _Said((PRIORITY,), lambda row: row.whole(PRIORITY, -MOST_PRIORITY, MOST_PRIORITY)),
+    "memory_mb": _Said(("memory_mb",), lambda row: row.whole("memory_mb", 0, MOST_PRIORITY), columns=("memory_mb",)),
     "partitions": _Said(("partition",), lambda row: _names(row.values["partition"]), lambda names: (";".join(names),)),
     **{name: _Said((name,), partial(_of_text, name=name, read=str)) for name in ("qos", "account")},
     "after": _Said(
