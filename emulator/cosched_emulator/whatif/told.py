@@ -28,18 +28,23 @@ def site_name(log: str) -> str:
 def missing_facts(question: Question) -> tuple[str, ...]:
     """Return the kinds of facts, as the fields of `Facts`, that neither the import of the log was given nor the scenario says."""
     given = facts_of_log(str(question.site["workload"]["swf"]))
+    said = _said(question, guessed=given is not None)
+    return tuple(name for name in Facts._fields if name not in (given or ()) and not said[name])
+
+
+def _said(question: Question, *, guessed: bool) -> Mapping[str, object]:
+    """Return by each kind of facts whether the scenario says it; an import names nodes that it has ``guessed``."""
     site = question.site
     does = {entry["do"] for entry in site.get("script") or ()}
-    said = {
+    return {
         "config": not is_assumed(question),
         "partitions": site.get("partitions"),
-        "nodes": given is None and question.names_machine,  # an import names nodes that it has guessed
+        "nodes": question.names_machine and not guessed,
         "reservations": "reserve" in does,
         "qos": site.get("limits"),
         "associations": site.get("accounts"),
         "outages": does & _OUTAGES,
     }
-    return tuple(name for name in Facts._fields if name not in (given or ()) and not said[name])
 
 
 def is_assumed(question: Question) -> bool:
