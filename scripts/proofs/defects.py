@@ -3,8 +3,8 @@
 Usage: .venv/bin/python -m scripts.proofs.defects [--only NAME]... [--deadline S] [--json FILE] [-- PYTEST-ARGUMENT...]
        .venv/bin/python -m scripts.proofs.defects --list
 
-The first run is without a defect and must pass. The exit code is 1 if a defect is not caught. All runs take up to
-two hours; arguments for pytest after ``--`` choose tests, such as ``-- -k session``.
+The first run is without a defect and must pass. The tests beside the changed file are run before all others. The exit
+code is 1 if a defect is not caught. Arguments for pytest after ``--`` choose tests, such as ``-- -k session``.
 """
 
 from __future__ import annotations
@@ -84,6 +84,14 @@ def apply(defect: Defect, project: Path) -> None:
     file.write_text(file.read_text(encoding="utf-8").replace(defect.old, defect.new), encoding="utf-8")
 
 
+def in_order(defect: Defect, project: Path) -> tuple[str, ...]:
+    """Return the folders of all tests, first the one that mirrors the package of the changed file."""
+    folder = Path("tests", *[part for part in Path(defect.file).parent.parts if not part.startswith("cosched_")])
+    while not (project / folder).is_dir():
+        folder = folder.parent
+    return str(folder), "tests"
+
+
 def attempt(defect: Defect, pytest_arguments: Sequence[str], deadline_s: float, project: Path) -> Outcome:
     """Run the tests on a copy of the project with a defect."""
     with tempfile.TemporaryDirectory(prefix="cosched-defect-") as folder:
@@ -92,7 +100,7 @@ def attempt(defect: Defect, pytest_arguments: Sequence[str], deadline_s: float, 
         apply(defect, copy)
         began_s = time.monotonic()
         log = Path(folder) / "log"
-        code = _run_tests(copy, log, pytest_arguments, deadline_s)
+        code = _run_tests(copy, log, pytest_arguments or in_order(defect, copy), deadline_s)
         seconds = round(time.monotonic() - began_s, 1)
         printed = log.read_text(encoding="utf-8", errors="replace")
     failure = _FAILURE.search(printed)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from scripts.proofs import defects
-from scripts.proofs.defects import DEFECTS, Defect, StaleError, attempt, occurrences
+from scripts.proofs.defects import DEFECTS, Defect, StaleError, attempt, in_order, occurrences
 from tests.processes import ROOT
 
 QUICK = ("-p", "xdist", "-n", "0")
@@ -76,3 +76,9 @@ def test_defects_have_distinct_names_and_change_the_code() -> None:
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a copy of the project to which a defect has been applied")
 def test_the_old_text_of_every_defect_occurs_once() -> None:
     assert [defect.name for defect in DEFECTS if occurrences(defect, ROOT) != 1] == []
+
+
+def test_tests_beside_the_changed_file_are_first() -> None:
+    file = "emulator/cosched_emulator/manager/agenda.py"
+    assert in_order(FEWER._replace(file=file), ROOT) == ("tests/emulator/manager", "tests")
+    assert in_order(FEWER, ROOT) == ("tests", "tests")
