@@ -363,6 +363,8 @@ def draw_site(
         nodes = with_one_core(nodes)
     if threads is not None:
         nodes = widened(nodes, threads, one_core=sharing is not None)
+    if devices is not None:
+        nodes = with_devices(devices, nodes)
     if (measured or pairs) and not models:
         nodes, belief = draw_hardware(hardware, nodes, belief)
     quantum_us = None if sharing is None else draw_quantum(sharing, tick_us)
@@ -372,6 +374,4 @@ def draw_site(
     nodes = with_amounts(less, nodes)
     if sides is not None:
         nodes = with_sides(sides, nodes)
-    if devices is not None:
-        nodes = with_devices(devices, nodes)
     return Site(nodes, belief, resume_us, quantum_us, draw_licences(less), can, features), tick_us

@@ -44,6 +44,10 @@ def test_a_site_is_declined_before_the_first_decision(preset: str) -> None:
     assert events_of(preset, 28, 9) > 0  # on another site
 
 
+def test_devices_have_the_caches_of_their_one_core() -> None:
+    assert events_of("fcfs", 9, 9) > 0
+
+
 @pytest.mark.parametrize(("preset", "seed", "run"), [("fcfs", 18, 14), ("easy", 23, 19)])
 def test_no_job_is_larger_than_what_a_manager_holds_that_fills_nodes_in_order(preset: str, seed: int, run: int) -> None:
     assert events_of(preset, seed, run) > 0
