@@ -55,7 +55,7 @@ COMMANDS: Final = {
         "history": ("jobs", "List jobs that have ended, the latest last."),
     },
     "Live cluster, nodes and state": {
-        "nodes": ("nodes", "List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN."),
+        "nodes": ("nodes", "List the nodes by state; MIXED: some of their threads are free."),
         "drain": ("nodes", "Start no more jobs on nodes: 3, 0-3,7."),
         "resume": ("nodes", "Put drained or failed nodes back into service."),
         "status": ("nodes", "Show the state of the manager and its scheduler."),

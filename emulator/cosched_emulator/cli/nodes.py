@@ -7,11 +7,13 @@ from typing import Final
 import click
 
 from cosched_emulator.cli import asking, user_tables
+from cosched_emulator.offered import NODE_STATES
 from cosched_emulator.users.idset import read_idset
 from cosched_emulator.users.told import rows_of
 from cosched_terminal.commands import Reader, argument, option
 
 _STATES: Final = Reader(user_tables.node_states)
+_IN_STATES: Final = f"Only nodes in these states: {','.join(NODE_STATES)}."
 _IDSET: Final = Reader(lambda text: [*read_idset(text)])
 
 
@@ -20,11 +22,11 @@ def nodes(
     *,
     one_by_one: bool = option("-l --long", "Print one line per node, with its jobs."),
     numbers: list[int] | None = option("-n --nodes LIST", "Only these nodes: 3, 0-3,7.", _IDSET),
-    states: asking.Selected = option("-t --states LIST", "Only nodes in these states, such as DOWN,DRAINED.", _STATES),
+    states: asking.Selected = option("-t --states LIST", _IN_STATES, _STATES),
     partitions: asking.Selected = option("-p --partition LIST", "Only nodes of these partitions.", asking.NAMES),
     caller: asking.Caller,
 ) -> None:
-    """List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.
+    """List the nodes by state; MIXED: some of their threads are free.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from cosched_emulator.offered import NODE_STATES
 from cosched_emulator.users import told as words
 from cosched_emulator.users.idset import idset, ranges_text
 from cosched_terminal.tables import CYAN, GREEN, RED, YELLOW, align, short
@@ -14,7 +15,6 @@ SHORT_STATES: Final[Mapping[str, str]] = {
     "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "FAILED": "F", "TIMEOUT": "TO", "CANCELLED": "CA",
     "NODE_FAIL": "NF", "REJECTED": "RJ",
 }  # fmt: skip
-_NODE_STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
 UNLIMITED: Final = "UNLIMITED"
 _WIDEST: Final = 32  # characters of a name
 
@@ -38,7 +38,7 @@ def job_states(text: str) -> list[str]:
 
 def node_states(text: str) -> list[str]:
     """Return states of nodes, of names in any case."""
-    return _known(text.upper().split(","), _NODE_STATES)
+    return _known(text.upper().split(","), NODE_STATES)
 
 
 def _known(states: list[str], known: Collection[str]) -> list[str]:

@@ -20,7 +20,7 @@ from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.managed_job import ABSENT, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.rotating import Rotating
-from cosched_emulator.offered import HELD, QUEUED, UNSERVED
+from cosched_emulator.offered import HELD, NODE_STATES, QUEUED, UNSERVED
 from cosched_emulator.users import requests as r
 from cosched_emulator.users.idset import idset
 from cosched_emulator.workload.job import TERMS_TOLD
@@ -30,8 +30,6 @@ from cosched_plugin.common.slots import Member, members_of, predict
 from cosched_plugin.protocol.messages import SET_ASIDE, JobSpec, Turn
 
 # The jobs on each node: derived from the running jobs, for the tables of users.
-
-STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
 
 
 class NodeUse(NamedTuple):
@@ -61,7 +59,7 @@ class NodeUse(NamedTuple):
         return sorted(found)
 
     def state(self, node: int, machine: Machine, nodes: NodeStates) -> str:
-        """Return a node's state, one of `STATES`."""
+        """Return a node's state, one of `offered.NODE_STATES`."""
         if node in nodes.broken:
             return "DOWN"
         busy = bool(self.jobs[node])
@@ -467,7 +465,7 @@ _TOLD_HERE: Final = frozenset(
 
 def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     live, manager, machine, there = view.live, view.manager, view.machine, view.node_use
-    states = dict.fromkeys(STATES, 0)
+    states = dict.fromkeys(NODE_STATES, 0)
     for node in range(machine.nodes):
         states[there.state(node, machine, manager.nodes)] += 1
     suspended = sum([job.state == SUSPENDED for job in manager.running.values()])

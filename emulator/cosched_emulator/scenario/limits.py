@@ -212,7 +212,7 @@ class Binding:
         nodes = -(-spec.processes // room)
         gpus = dict(spec.resources).get(GPU, 0) * nodes if spec.resources else 0
         cpus = nodes * threads if spec.exclusive else spec.processes * spec.threads_per_process
-        return Limited(1, cpus, gpus, nodes)
+        return Limited.of_job(cpus, gpus, nodes)
 
     def groups(self, job: WorkloadJob) -> tuple[Group, ...]:
         """Return the groups in which a job counts."""

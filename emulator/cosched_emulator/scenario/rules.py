@@ -79,7 +79,7 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
     if not given and users:
         return
     if len(given) != 1 and not (len(given) == 2 and given[0] in _NAMED and given[1] == "applications"):
-        expected = "one source of jobs: swf, lublin, nas or applications"
+        expected = f"one source of jobs: {', '.join(SOURCES[:-1])} or {SOURCES[-1]}"
         raise ConfigurationError("workload", expected, " and ".join(given) or "none")
 
 

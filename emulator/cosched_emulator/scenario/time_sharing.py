@@ -18,6 +18,12 @@ Windowed: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "windows")
 WindowLength: TypeAlias = Windowed[Annotated[float, between(1, 1_000_000, SECONDS)]]
 OfPolicy: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "windows", "exact"), needs.MESSAGES_OR_OTHERS]
 
+_COSCHEDULING: Final = ", ".join([f'`"{name}"`' for name in offered.COSCHEDULING])
+_WHILE_IT_WAITS: Final = (
+    f"what a process does while it waits for a message, and which process the node prefers: {_COSCHEDULING}, or a third party's "
+    'class, `"module:Class"`. Default: `"nls"` with `nodes = "windows"`, else `"none"`'
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TimeSharingSection(CommonSettings):
@@ -64,9 +70,7 @@ class TimeSharingSection(CommonSettings):
     ] = 0.03
     coscheduling: Annotated[
         OfPolicy[str | None],
-        'what a process does while it waits for a message, and which process the node prefers: `"none"`, `"nls"`, '
-        '`"sb"`, `"cc"`, `"dcs"`, `"pb"`, `"hybrid"`, or a third party\'s class, `"module:Class"`. '
-        'Default: `"nls"` with `nodes = "windows"`, else `"none"`',
+        _WHILE_IT_WAITS,
     ] = None
     coscheduling_parameters: Annotated[
         Late[OfPolicy[Mapping[str, Any] | None]],

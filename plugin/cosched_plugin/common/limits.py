@@ -27,6 +27,11 @@ class Limited(NamedTuple):
         cpus, gpus, nodes = [tres.get(name, UNBOUND) for name in TRES]
         return cls(UNBOUND if jobs is None else jobs, cpus, gpus, nodes)
 
+    @classmethod
+    def of_job(cls, cpus: int, gpus: int, nodes: int) -> Limited:
+        """Return what one job has: all amounts are known."""
+        return cls(1, cpus, gpus, nodes)
+
 
 NO_LIMIT: Final = Limited()
 

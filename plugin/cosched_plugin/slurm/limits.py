@@ -234,7 +234,7 @@ class Room:
 def counts_of(job: SlurmJob) -> Limited:
     """Return what a job has that Slurm has started."""
     cpus, gpus, nodes = [job.allocated.get(name, 0) for name in TRES]
-    return Limited(1, cpus, gpus, nodes)
+    return Limited.of_job(cpus, gpus, nodes)
 
 
 def counts_to_be(job: SlurmJob, spec: JobSpec, threads_per_core: int, node_cores: int) -> Limited:
@@ -245,7 +245,7 @@ def counts_to_be(job: SlurmJob, spec: JobSpec, threads_per_core: int, node_cores
     cpus = threads * max(nodes * node_cores, spec.processes * spec.threads_per_process)
     if not node_cores and spec.processes == nodes < job.tasks:  # planned as if all nodes had as much as the fullest
         cpus = max(job.cpus, nodes * threads)
-    return Limited(1, cpus, gpus or nodes * dict(spec.resources).get("gpu", 0), nodes)
+    return Limited.of_job(cpus, gpus or nodes * dict(spec.resources).get("gpu", 0), nodes)
 
 
 def in_words(reason: str) -> str:

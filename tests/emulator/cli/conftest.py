@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -26,7 +27,7 @@ def endpoint() -> Iterator[str]:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, endpoint: str) -> Run:
     """Run one of the commands to its end, as the program does."""
-    for name in ("COSCHED_MANAGER", "COSCHED_KEY", "COSCHED_MANAGER_KEY"):
+    for name in [name for name in os.environ if name.startswith("COSCHED_")]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("signal.signal", lambda *_: None)  # a test may set its own
 

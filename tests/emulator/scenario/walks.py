@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cosched_emulator import simulate
+from cosched_emulator import offered, simulate
 from cosched_emulator.bounds import Choice, marked, types_of
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.scenario.reader import scenario_of_table
@@ -142,7 +142,7 @@ SAMPLES: dict[str, list[Any]] = {
     "workload.profiles": ["profiles.csv"],
     "workload.programs": ["uniform", "qcrd", "qcrd-even", "compute", "io", "programs.csv", "nas:CG.A"],
     "time_sharing.windows": ["kept"],
-    "time_sharing.coscheduling": ["none", "nls", "sb", "cc", "dcs", "pb", "hybrid"],
+    "time_sharing.coscheduling": [*offered.COSCHEDULING],
     "time_sharing.coscheduling_parameters": [{"spin_us": 7}, {"interval_us": 700}, {"boost": "none"}],
     "manager.lags": ["lags.csv"],
     "script[]": [{"at_s": 30, "do": "fail-node", "node": 0}],

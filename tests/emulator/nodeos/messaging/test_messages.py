@@ -9,9 +9,9 @@ import pytest
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import ByRank, Compute, Loop, Operation, Program, Receive, Send
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.offered import COSCHEDULING
 
 LATENCY_US, SEND_US, RECEIVE_US = 6, 2, 3
-POLICIES = ("none", "nls", "sb", "cc", "dcs", "pb", "hybrid")
 
 
 def node(policy: str = "nls", rendezvous_bytes: int = 16_000, interrupt_us: int = 0) -> NodeSettings:
@@ -47,7 +47,7 @@ def run(
     return cluster, ends
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", COSCHEDULING)
 def test_cpu_time_is_useful_or_polled_or_for_messages(policy: str) -> None:
     body_us, times = 700, 300
     ring = of_ranks(

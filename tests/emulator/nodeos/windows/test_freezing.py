@@ -10,7 +10,7 @@ from tests.emulator.nodeos.test_reference import some_program
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import ByRank, Compute, Loop, Operation, Program, Receive, Send
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.offered import LOCAL_SCHEDULERS
+from cosched_emulator.offered import COSCHEDULING, LOCAL_SCHEDULERS
 
 HALF = (range(2), range(2, 5))  # nodes of jobs that do not influence each other
 SPAN_US = 400_000
@@ -106,7 +106,7 @@ def state(cluster: ExactCluster, nodes: range, late_us: int) -> list[object]:
 
 
 @pytest.mark.by_default(7)
-@pytest.mark.parametrize("policy", ["none", "nls", "sb", "cc", "dcs", "pb", "hybrid"])
+@pytest.mark.parametrize("policy", COSCHEDULING)
 @pytest.mark.parametrize("local", LOCAL_SCHEDULERS)
 def test_frozen_nodes_go_on_with_the_same_trace_later(local: str, policy: str) -> None:
     for seed in range(2):

@@ -168,7 +168,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
     (
         {"preset": 7},
-        "policy.preset: no policy 7; known: fcfs, easy, slurm, sjbf, conservative, conservative-starts, lc, lct, rua",
+        f"policy.preset: no policy 7; known: {', '.join(PRESETS)}",
     ),
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
     (
@@ -392,7 +392,7 @@ def test_bad_files_get_one_clear_message(tmp_path: Path, text: str | None, messa
     ("name", "message"),
     [
         ("esy", "no policy 'esy'; did you mean 'easy'?"),
-        ("zzz", "no policy 'zzz'; known: fcfs, easy, slurm, sjbf, conservative, conservative-starts, lc, lct, rua"),
+        ("zzz", f"no policy 'zzz'; known: {', '.join(PRESETS)}"),
         ("", "no policy ''; known:"),
     ],
 )
