@@ -41,14 +41,7 @@ USAGE_KNOWLEDGE: Final = (*KNOWLEDGE, "shuffled", "inverted")
 LIMITS: Final = ("estimate", "none")
 MEMORY_TOLD: Final = ("aware", "unaware")
 NODE_FAULTS: Final = ("fail", "return", "slow", "normal")  # in the order of one instant
-NODE_STATES: Final = (
-    "IDLE",
-    "MIXED",
-    "ALLOCATED",
-    "DRAINING",
-    "DRAINED",
-    "DOWN",
-)  # of a live manager's nodes, as users are told
+NODE_STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")  # as users are told
 NODE_KINDS: Final = ("fluid", "exact", "windows")
 SELF_SLOWDOWNS: Final = ("table4",)
 

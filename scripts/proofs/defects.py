@@ -85,11 +85,12 @@ def apply(defect: Defect, project: Path) -> None:
 
 
 def in_order(defect: Defect, project: Path) -> tuple[str, ...]:
-    """Return the folders of all tests, first the one that mirrors the package of the changed file."""
+    """Return pytest's arguments for all tests, first those in the folder that mirrors the package of the changed file."""
     folder = Path("tests", *[part for part in Path(defect.file).parent.parts if not part.startswith("cosched_")])
     while not (project / folder).is_dir():
         folder = folder.parent
-    return str(folder), "tests"
+    # Otherwise pytest drops a folder within another one, and its place with it.
+    return ("tests",) if folder == Path("tests") else ("--keep-duplicates", str(folder), "tests")
 
 
 def attempt(defect: Defect, pytest_arguments: Sequence[str], deadline_s: float, project: Path) -> Outcome:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,7 +80,14 @@ def test_the_old_text_of_every_defect_occurs_once() -> None:
     assert [defect.name for defect in DEFECTS if occurrences(defect, ROOT) != 1] == []
 
 
-def test_tests_beside_the_changed_file_are_first() -> None:
-    file = "emulator/cosched_emulator/manager/agenda.py"
-    assert in_order(FEWER._replace(file=file), ROOT) == ("tests/emulator/manager", "tests")
-    assert in_order(FEWER, ROOT) == ("tests", "tests")
+def test_tests_beside_the_changed_file_are_first(project: Path) -> None:
+    assert in_order(FEWER, ROOT) == ("tests",)
+    for name in ("early", "late"):
+        (project / "tests" / name).mkdir(parents=True)
+        (project / "tests" / name / f"test_{name}.py").write_text("def test_it():\n    pass\n")
+    words = in_order(FEWER._replace(file="late/cosched_late/inner/sums.py"), project)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *words]
+    found = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert [line for line in found.splitlines() if "::" in line] == [
+        f"tests/{name}/test_{name}.py::test_it" for name in ("late", "early", "late")
+    ]
